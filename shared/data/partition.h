@@ -1,0 +1,51 @@
+// Partition: which example belongs to which client.
+//
+// Every rule maps (labels, owners, parameters, seed) to lists of row numbers; no data are copied, every draw is a
+// counter-based one under the partition seed. Source: docs/experiments.md (partitioners); Flower Datasets for the names.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/data/dataset.h"
+
+namespace skep::data {
+
+struct PartitionOptions {
+  std::string rule = "dirichlet";  // iid, shards, dirichlet, natural
+  std::uint32_t num_clients = 100; // natural: 0 = all owners
+  std::uint64_t partition_seed = 42;
+  std::uint64_t run_seed = 42;
+  double dirichlet_alpha = 0.5;
+  bool self_balancing = false;
+  std::uint32_t partition_attempts = 10;
+  bool repair = true;              // after the last attempt: move examples (true) or fail (false)
+  std::uint32_t min_examples = 1;
+  std::uint32_t max_examples = 0;  // 0 = no limit
+  std::uint32_t shards_per_client = 2;
+  std::uint32_t shard_size = 0;    // 0 = floor(rows / (clients x shards_per_client))
+  bool keep_incomplete_shard = false;
+  bool shuffle = true;             // order of each client's list (purpose 17)
+  double client_test_fraction = 0;
+};
+
+struct ClientPart {
+  std::string name;                       // the owner's name, or empty
+  std::vector<std::uint32_t> train;       // row numbers, in the client's order
+  std::vector<std::uint32_t> test;        // held out on the client (purpose 14)
+};
+
+struct Partition {
+  std::vector<ClientPart> clients;        // by client number
+  std::vector<std::string> notes;         // warnings, complete sentences
+  bool cuts_in_file_order = false;
+};
+
+// SKEP-1104 too little data for min_examples; SKEP-1103 a rule without what it needs (natural without owners); SKEP-1019 a
+// rule that this build does not have.
+[[nodiscard]] Result<Partition> Split(const Dataset& train, std::uint32_t classes, const PartitionOptions& options);
+[[nodiscard]] std::vector<std::string> PartitionNames();
+
+}  // namespace skep::data
