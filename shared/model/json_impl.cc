@@ -1,0 +1,2 @@
+// The one translation unit that compiles Boost.JSON. Whoever parses JSON links skep_json.
+#include <boost/json/src.hpp>
