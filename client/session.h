@@ -1,0 +1,199 @@
+// Session: the client's side of the protocol as a state machine without I/O, clock or threads.
+//
+// The agent drives one over TLS; the simulator drives one per virtual client over memory. It is
+// told what happened and says what to do; bulk bytes pass beside it as shared buffers, never
+// through it. One thread at a time. Source: Skep protocol 1.0, sections 6.2, 7, 8 and 12.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "client/trainer.h"
+#include "shared/base/clock.h"
+#include "shared/base/ids.h"
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace skep::client {
+
+using TimerId = std::uint64_t;
+
+// Immutable bytes with their SHA-256, so that nobody hashes them twice.
+struct Body {
+  std::shared_ptr<const Bytes> bytes;
+  Hash32 sha256;
+};
+
+// What a finished task leaves to be uploaded. Persisted before the first UploadBegin by a driver
+// that persists.
+struct PendingUpdate {
+  wire::TaskRef task;
+  UpdateId id;
+  Body body;                   // empty bytes for an evaluation
+  std::uint32_t encoding = 0;  // 0 for an evaluation
+  Hash32 layout;
+  Hash32 model;
+  std::uint32_t weight = 0;
+  std::vector<wire::MetricValue> metrics;
+  std::uint32_t train_ms = 0;
+};
+
+// --- inputs
+// -----------------------------------------------------------------------------------------------------------
+
+struct Connected {
+  wire::HelloAck ack;
+};  // after Hello and HelloAck
+struct ServerMessage {
+  wire::Message message;
+};
+struct ModelArrived {
+  std::uint32_t transfer_id = 0;
+  Body body;
+};  // all chunks are in; hash computed by the driver
+struct BodySent {
+  std::uint32_t transfer_id = 0;
+};
+struct TimerFired {
+  TimerId timer = 0;
+};
+struct TrainingDone {
+  Result<PendingUpdate> update;
+};  // without id: the driver draws it (CSPRNG; purpose 13 in simulation)
+struct Disconnected {
+  int code = 0;
+};
+struct Stop {};  // finish nothing new; Goodbye and Finished
+using Input = std::variant<Connected, ServerMessage, ModelArrived, BodySent, TimerFired,
+                           TrainingDone, Disconnected, Stop>;
+
+// --- outputs
+// ----------------------------------------------------------------------------------------------------------
+
+struct Send {
+  wire::Message message;
+};
+// Stream `body` from `offset` as chunks of that transfer.
+struct SendBody {
+  std::uint32_t transfer_id = 0;
+  Body body;
+  std::uint64_t offset = 0;
+  std::uint32_t chunk_bytes = 0;
+};
+// Receive that transfer into memory or a file; `size` bytes in all.
+struct ReceiveBody {
+  std::uint32_t transfer_id = 0;
+  std::uint64_t size = 0;
+  Hash32 sha256;
+};
+struct StartTraining {
+  wire::Manifest manifest;
+  std::shared_ptr<const TrainingPlan> plan;
+  std::shared_ptr<const wire::Plan> wire_plan;  // metric names, data specification
+  Body model;
+  ClientNumber client = 0;
+};
+struct StopTraining {};  // the result is no longer wanted
+struct ArmTimer {
+  TimerId timer = 0;
+  Nanoseconds after{};
+};
+struct Persist {
+  PendingUpdate update;
+};  // before the UploadBegin that follows it
+struct Reconnect {
+  Nanoseconds after{};
+  std::string why;
+};  // close if open, connect again after that
+// Something a log and a history want.
+struct Note {
+  enum class Kind {
+    kOffer,
+    kDeclined,
+    kContributed,
+    kRefused,
+    kClosed,
+    kComeBack,
+    kProblem
+  } kind = Kind::kProblem;
+  wire::TaskRef task;
+  int code = 0;
+  std::string text;
+  std::uint32_t examples = 0;
+  double loss = 0;
+};
+struct Finished {
+  int code = 0;
+  std::string why;
+};  // the session is over: 0 by request, else why it cannot go on
+using Output = std::variant<Send, SendBody, ReceiveBody, StartTraining, StopTraining, ArmTimer,
+                            Persist, Reconnect, Note, Finished>;
+using Outputs = std::vector<Output>;
+
+// Decides what the Session must not: checks with keys, data and randomness that belong to the
+// driver.
+class Device {
+ public:
+  virtual ~Device() = default;
+  // Signature and key of a manifest (3132, 3131). The simulator's accepts all.
+  [[nodiscard]] virtual Status Verify(const wire::SignedManifest& manifest) = 0;
+  // Own data against the plan's specification (7414), and how many examples there are for this kind
+  // of task (7402).
+  [[nodiscard]] virtual Result<std::uint32_t> CountExamples(const wire::Plan& plan,
+                                                            wire::TaskKind kind) = 0;
+  [[nodiscard]] virtual UpdateId NewUpdateId() = 0;
+  // Uniform in [0, 1), for come-back windows and back-off (CSPRNG; purpose 16 in simulation).
+  [[nodiscard]] virtual double Uniform() = 0;
+  // A plan decoded earlier, or null; and the place to keep one.
+  [[nodiscard]] virtual std::shared_ptr<const wire::Plan> CachedPlan(const Hash32& sha256) = 0;
+  virtual void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Plan> plan) = 0;
+  [[nodiscard]] virtual std::optional<Body> CachedModel(const Hash32& sha256) = 0;
+};
+
+struct SessionConfig {
+  std::string population;
+  std::optional<FederationId> federation;  // pinned at enrolment
+  std::uint64_t max_model_bytes = 0;
+  std::uint64_t max_update_bytes = 0;
+  std::vector<std::uint32_t> encodings{1};
+  std::optional<PendingUpdate> pending;  // from an earlier process
+  bool once = false;                     // Finished after one ComeBack or one contribution
+};
+
+enum class SessionState {
+  kIdle,
+  kConnecting,
+  kReady,
+  kPolling,
+  kDeciding,
+  kDownloading,
+  kTraining,
+  kUploading,
+  kSettling,
+  kBackOff
+};
+
+class Session {
+ public:
+  // `device` must outlive the session.
+  Session(SessionConfig config, Device& device);
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  [[nodiscard]] Outputs Step(Now now, Input input);
+  [[nodiscard]] SessionState state() const;
+  // What it waits for, in words, and since when.
+  [[nodiscard]] std::string WaitingFor() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace skep::client

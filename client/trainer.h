@@ -1,0 +1,87 @@
+// Trainer: local work on a device's own data. The built-in one trains the layers of the plan on the
+// CPU.
+//
+// Called by the driver of a Session (agent or simulator) on a worker thread; one trainer serves one
+// thread at a time and keeps its workspace between tasks. It never touches the network or a clock.
+// Source: docs/architecture.md; McMahan et al. 2017, ClientUpdate of algorithm 1.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "shared/base/ids.h"
+#include "shared/base/result.h"
+#include "shared/data/dataset.h"
+#include "shared/model/model_spec.h"
+#include "shared/model/params.h"
+#include "shared/wire/messages.h"
+
+namespace skep::client {
+
+// What the plan says about local work, decoded once per plan.
+struct TrainingPlan {
+  model::ModelSpec model;
+  double learning_rate = 0;
+  std::uint32_t batch_size = 0;    // 0 = all examples as one batch
+  std::uint32_t local_epochs = 0;  // exactly one of epochs and steps is > 0
+  std::uint32_t local_steps = 0;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double gradient_clip = 0;  // 0 = none
+  bool merge_tail = false;   // a last batch of one row joins the batch before
+  bool uniform_weighting = false;
+};
+
+// SKEP-2219: a plan that this client cannot do; the message says what.
+[[nodiscard]] Result<TrainingPlan> ReadTrainingPlan(const wire::Plan& plan);
+
+// A client's own examples: rows of a data set. Training rows in the client's order (purpose 17).
+struct LocalData {
+  std::shared_ptr<const data::Dataset> dataset;
+  std::vector<std::uint32_t> train;
+  std::vector<std::uint32_t> test;  // held out; empty if none
+};
+
+// Which task: fixes every random draw.
+struct TaskIdentity {
+  Seed32 round_seed;
+  std::uint32_t round = 0;
+  ClientNumber client = 0;
+};
+
+struct TrainReport {
+  std::uint32_t examples = 0;  // distinct ones
+  std::uint32_t steps = 0;
+  double loss = 0;  // mean over the last epoch's examples
+};
+struct EvaluationReport {
+  std::uint32_t examples = 0;
+  double loss = 0;      // mean
+  double accuracy = 0;  // share of examples
+};
+
+class Trainer {
+ public:
+  virtual ~Trainer() = default;
+
+  // Trains `params` in place. `cancelled`, if given, is looked at between batches (SKEP-7407).
+  // SKEP-7402 without examples. SKEP-7406 otherwise.
+  [[nodiscard]] virtual Result<TrainReport> Train(const TrainingPlan& plan,
+                                                  const TaskIdentity& task, const LocalData& data,
+                                                  std::span<float> params,
+                                                  const std::atomic<bool>* cancelled) = 0;
+  // On the held-out rows.
+  [[nodiscard]] virtual Result<EvaluationReport> Evaluate(const TrainingPlan& plan,
+                                                          const LocalData& data,
+                                                          std::span<const float> params) = 0;
+};
+
+[[nodiscard]] std::unique_ptr<Trainer> MakeBuiltInTrainer(kernels::Isa isa);
+
+}  // namespace skep::client

@@ -1,0 +1,24 @@
+// The client's half of an update's way: from trained parameters to the bytes that are sent.
+//
+// Called on the worker thread that trained. Both sides build the list of stages from the same plan;
+// in this version it is the difference and the plain float encoding. Pure functions. Source: Skep
+// protocol 1.0, section 9.1.
+#pragma once
+
+#include <span>
+
+#include "client/session.h"
+#include "client/trainer.h"
+
+namespace skep::client {
+
+// Runs the task that a StartTraining describes and makes its update (or its evaluation report):
+// trained - received as encoding 1, weight, metrics in the plan's numbering. `scratch` is the
+// worker's copy of the parameters, reused between tasks. SKEP-7413 more examples than the
+// manifest's max_weight; errors of the trainer pass through.
+[[nodiscard]] Result<PendingUpdate> RunTask(const StartTraining& task, const LocalData& data,
+                                            Trainer& trainer, model::FloatVector& scratch,
+                                            const std::atomic<bool>* cancelled,
+                                            TrainReport* report);
+
+}  // namespace skep::client
