@@ -261,7 +261,7 @@ struct PlanRequest {
 struct PlanReply {
   static constexpr MessageId kId = MessageId::kPlanReply;
   Hash32 plan_sha256;
-  Bytes plan;  // a PlanMessage; hashed as received
+  Bytes plan;  // a Plan; hashed as received
 
   friend bool operator==(const PlanReply&, const PlanReply&) = default;
 };
@@ -312,11 +312,11 @@ struct DownloadBegin {
   friend bool operator==(const DownloadBegin&, const DownloadBegin&) = default;
 };
 
-struct Metric {
+struct MetricValue {
   std::uint32_t id = 0;  // 1-based index into the plan's metric names
   double value = 0;      // admission drops one that is not finite
 
-  friend bool operator==(const Metric&, const Metric&) = default;
+  friend bool operator==(const MetricValue&, const MetricValue&) = default;
 };
 
 struct UploadBegin {
@@ -330,7 +330,7 @@ struct UploadBegin {
   Hash32 layout_sha256;
   Hash32 model_sha256;
   std::uint32_t weight = 0;
-  std::vector<Metric> metrics;
+  std::vector<MetricValue> metrics;
   std::uint32_t train_ms = 0;
 
   friend bool operator==(const UploadBegin&, const UploadBegin&) = default;
@@ -487,13 +487,13 @@ enum class TensorType : std::uint32_t {
 };
 enum class TensorRole : std::uint32_t { kAveraged = 1, kPrivate = 2, kToClient = 3, kToServer = 4 };
 
-struct TensorEntry {
+struct TensorSpec {
   std::string name;
   TensorType dtype = TensorType::kF32;
   std::vector<std::uint32_t> shape;  // none = one value
   TensorRole role = TensorRole::kAveraged;
 
-  friend bool operator==(const TensorEntry&, const TensorEntry&) = default;
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
 // One setting of the trainer: a number, or a text.
@@ -518,24 +518,24 @@ struct Feature {
   friend bool operator==(const Feature&, const Feature&) = default;
 };
 
-struct DataSpecMessage {
+struct DataSpec {
   DataTask task = DataTask::kClassification;
   std::vector<Feature> features;
   std::vector<std::string> classes;
   std::string label;
 
-  friend bool operator==(const DataSpecMessage&, const DataSpecMessage&) = default;
+  friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
 // What a device must do. The layout it lists is not yet a model::Layout.
-struct PlanMessage {
+struct Plan {
   std::uint32_t schema = 1;
-  std::vector<TensorEntry> layout;
+  std::vector<TensorSpec> layout;
   std::vector<Param> params;
   std::vector<std::string> metrics;
-  std::optional<DataSpecMessage> data;
+  std::optional<DataSpec> data;
 
-  friend bool operator==(const PlanMessage&, const PlanMessage&) = default;
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // One row of the table of messages.
