@@ -23,7 +23,7 @@ namespace skep::aggregator {
 // Driver's number of one upload; names its body. Never reused within a store.
 using UploadNumber = std::uint64_t;
 
-enum class TaskKind : std::uint32_t { kTrain = 1, kEvaluate = 2, kRehearse = 3 };
+using TaskKind = wire::TaskKind;
 
 // One attempt of one round of a run.
 struct AttemptKey {
@@ -69,7 +69,7 @@ struct UpdateRow {
   UpdateId update;
   Hash32 sha256;
   std::uint64_t size = 0;
-  std::uint32_t encoding = 0;
+  wire::Encoding encoding = wire::Encoding::kNone;
   std::uint32_t weight = 0;
   double norm = 0;      // role 1
   double aux_norm = 0;  // role 4
