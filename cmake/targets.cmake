@@ -1,5 +1,8 @@
 # skep_library, skep_program, skep_test: a folder's CMakeLists.txt is a list of files.
 
+# The programs that SKEP_PROGRAMS selects.
+add_custom_target(programs)
+
 # Warnings and errors of this project's own code; third-party headers come in as SYSTEM.
 function(skep_own_target name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -22,6 +25,12 @@ function(skep_library name)
   list(TRANSFORM arg_DEPENDS PREPEND skep_)
   target_link_libraries(skep_${name} PUBLIC ${arg_DEPENDS} ${arg_PUBLIC_LINK} PRIVATE ${arg_PRIVATE_LINK})
   skep_edge_sources(skep_${name} "${arg_EDGE}")
+  if(SKEP_LTO)
+    set_target_properties(skep_${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION ON)
+  endif()
+  if(NOT SKEP_PROGRAMS STREQUAL "all")
+    set_target_properties(skep_${name} PROPERTIES EXCLUDE_FROM_ALL ON)  # only what a program needs
+  endif()
 endfunction()
 
 function(skep_edge_sources target files)
@@ -46,17 +55,27 @@ function(skep_program name)
     set_target_properties(${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION ON)
   endif()
   skep_edge_sources(${name} "${arg_EDGE}")
+  string(REGEX REPLACE "^skep-" "" role ${name})
+  if(SKEP_PROGRAMS STREQUAL "all" OR role IN_LIST SKEP_PROGRAMS)
+    add_dependencies(programs ${name})
+  else()
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endfunction()
 
 # skep_test(kernels_test LABELS unit SOURCES a_test.cc DEPENDS kernels): one ctest entry; exit 77 is SKIPPED.
+# PROGRAMS names programs that the test starts: they are built before it, as SKEP_BINARY_DIR "/bin/NAME".
 function(skep_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;EDGE;DEPENDS;PRIVATE_LINK;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;EDGE;DEPENDS;PRIVATE_LINK;ENVIRONMENT;PROGRAMS" ${ARGN})
   add_executable(${name} ${arg_SOURCES} ${arg_EDGE} $<TARGET_OBJECTS:skep_test_main>)
   skep_own_target(${name})
   list(TRANSFORM arg_DEPENDS PREPEND skep_)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} ${arg_PRIVATE_LINK})
   target_compile_definitions(${name} PRIVATE CATCH_CONFIG_FAST_COMPILE SKEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
       SKEP_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  if(arg_PROGRAMS)
+    add_dependencies(${name} ${arg_PROGRAMS})
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()

@@ -28,7 +28,6 @@ void NoteSkipped(const std::string& reason) {
 
 }  // namespace skep::test
 
-
 int main(int argc, char** argv) {
   const int failed = Catch::Session().run(argc, argv);
   if (failed == 0 && skep::test::skipped > 0 && skep::test::skipped == skep::test::finished)
