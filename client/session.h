@@ -39,7 +39,7 @@ struct PendingUpdate {
   Hash32 layout;
   Hash32 model;
   std::uint32_t weight = 0;
-  std::vector<wire::Metric> metrics;
+  std::vector<wire::MetricValue> metrics;
   std::uint32_t train_ms = 0;
 };
 
@@ -94,7 +94,7 @@ struct ReceiveBody {
 struct StartTraining {
   wire::Manifest manifest;
   std::shared_ptr<const TrainingPlan> plan;
-  std::shared_ptr<const wire::PlanMessage> wire_plan;  // metric names, data specification
+  std::shared_ptr<const wire::Plan> wire_plan;  // metric names, data specification
   Body model;
   ClientNumber client = 0;
 };
@@ -144,15 +144,14 @@ class Device {
   [[nodiscard]] virtual Status Verify(const wire::SignedManifest& manifest) = 0;
   // Own data against the plan's specification (7414), and how many examples there are for this kind
   // of task (7402).
-  [[nodiscard]] virtual Result<std::uint32_t> CountExamples(const wire::PlanMessage& plan,
+  [[nodiscard]] virtual Result<std::uint32_t> CountExamples(const wire::Plan& plan,
                                                             wire::TaskKind kind) = 0;
   [[nodiscard]] virtual UpdateId NewUpdateId() = 0;
   // Uniform in [0, 1), for come-back windows and back-off (CSPRNG; purpose 16 in simulation).
   [[nodiscard]] virtual double Uniform() = 0;
   // A plan decoded earlier, or null; and the place to keep one.
-  [[nodiscard]] virtual std::shared_ptr<const wire::PlanMessage> CachedPlan(
-      const Hash32& sha256) = 0;
-  virtual void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::PlanMessage> plan) = 0;
+  [[nodiscard]] virtual std::shared_ptr<const wire::Plan> CachedPlan(const Hash32& sha256) = 0;
+  virtual void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Plan> plan) = 0;
   [[nodiscard]] virtual std::optional<Body> CachedModel(const Hash32& sha256) = 0;
 };
 

@@ -39,7 +39,7 @@ struct TrainingPlan {
 };
 
 // SKEP-2219: a plan that this client cannot do; the message says what.
-[[nodiscard]] Result<TrainingPlan> ReadTrainingPlan(const wire::PlanMessage& plan);
+[[nodiscard]] Result<TrainingPlan> ReadTrainingPlan(const wire::Plan& plan);
 
 // A client's own examples: rows of a data set. Training rows in the client's order (purpose 17).
 struct LocalData {

@@ -69,7 +69,7 @@ struct RunSpec {
   int scale = 0;  // S of the exact sum (kernels/fixed_point.h)
   model::ModelSpec model;
   Hash32 initial_model;                // model hash
-  wire::PlanMessage plan;              // the plan of round 1; PlanForRound gives the others
+  wire::Plan plan;              // the plan of round 1; PlanForRound gives the others
   std::vector<double> learning_rates;  // one per round where a schedule changes it; else empty
 };
 
@@ -90,7 +90,7 @@ struct RunInputs {
                                           const RunInputs& inputs);
 
 // The plan of a round: the run's plan with that round's learning rate.
-[[nodiscard]] wire::PlanMessage PlanForRound(const RunSpec& spec, std::uint32_t round);
+[[nodiscard]] wire::Plan PlanForRound(const RunSpec& spec, std::uint32_t round);
 
 // Initial parameters from the experiment: its initialiser under `seed`, or the file it names.
 [[nodiscard]] Result<model::Params> MakeInitialModel(const config::Experiment& experiment,
