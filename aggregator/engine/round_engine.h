@@ -83,6 +83,7 @@ class RoundEngine {
   // Session and device of a simulated client (Eligible).
   [[nodiscard]] static SessionNumber SimulatedSession(ClientNumber client);
   [[nodiscard]] static DeviceId SimulatedDevice(ClientNumber client);
+  [[nodiscard]] static ClientNumber SimulatedClient(SessionNumber session);
 
  private:
   class Impl;
