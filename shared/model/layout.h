@@ -1,7 +1,8 @@
 // Layout: which tensors lie where in the one flat parameter vector, and who they travel to.
 //
-// Offsets are contiguous, layers in order, weight before bias; only the start of the vector is aligned. A Layout is
-// immutable and shared. Source: Skep protocol 1.0, section 4 (TensorSpec, layout_sha256).
+// Offsets are contiguous, layers in order, weight before bias; only the start of the vector is
+// aligned. A Layout is immutable and shared. Source: Skep protocol 1.0, section 4 (TensorSpec,
+// layout_sha256).
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,9 @@ enum class DType : std::uint32_t { kF32 = 1, kF16 = 2, kBf16 = 3, kI8 = 4, kI32 
 
 enum class Role : std::uint32_t {
   kAveraged = 1,
-  kPrivate = 2,    // stays on the device
-  kToClient = 3,   // travels with the model only
-  kToServer = 4,   // travels with the update only
+  kPrivate = 2,   // stays on the device
+  kToClient = 3,  // travels with the model only
+  kToServer = 4,  // travels with the update only
 };
 
 struct TensorSpec {

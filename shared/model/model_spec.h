@@ -1,7 +1,7 @@
 // ModelSpec: a model as a list of layers, as it stands in the plan, and what follows from it.
 //
-// A preset ("softmax", "mlp", "2nn") stands for such a list. One parser serves the configuration, the plan and the kernels.
-// Source: docs/reference (model.layers) and Skep protocol 1.0, section 4.
+// A preset ("softmax", "mlp", "2nn") stands for such a list. One parser serves the configuration,
+// the plan and the kernels. Source: docs/reference (model.layers) and Skep protocol 1.0, section 4.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,11 @@ enum class Initialiser { kFanIn, kGlorot, kHe, kZeros };
 
 class ModelSpec {
  public:
-  // `lines` are strings of the `layers` syntax ("dense 200", "relu"). SKEP-1301: they do not fit `input` (the message names
-  // the line); SKEP-1019: a layer that this build does not have (it lists those it has).
-  [[nodiscard]] static Result<ModelSpec> Parse(std::vector<std::uint32_t> input, std::vector<std::string> lines);
+  // `lines` are strings of the `layers` syntax ("dense 200", "relu"). SKEP-1301: they do not fit
+  // `input` (the message names the line); SKEP-1019: a layer that this build does not have (it
+  // lists those it has).
+  [[nodiscard]] static Result<ModelSpec> Parse(std::vector<std::uint32_t> input,
+                                               std::vector<std::string> lines);
 
   [[nodiscard]] const std::vector<std::uint32_t>& input() const { return input_; }
   [[nodiscard]] std::uint32_t input_values() const { return input_values_; }  // product of `input`
@@ -55,14 +57,16 @@ class ModelSpec {
   LayoutPtr layout_;
 };
 
-// The layer lines of a preset: softmax, mlp (with `hidden`), 2nn. SKEP-1019 lists the names this build has.
+// The layer lines of a preset: softmax, mlp (with `hidden`), 2nn. SKEP-1019 lists the names this
+// build has.
 [[nodiscard]] Result<std::vector<std::string>> PresetLines(const std::string& architecture,
                                                            const std::vector<std::uint32_t>& hidden,
                                                            std::uint32_t classes);
 [[nodiscard]] std::vector<std::string> PresetNames();
 
-// Initial weights, drawn in layout order from one stream (purpose 1 under the run's seed). float((2u - 1) b) in double with
-// one rounding; biases are drawn too where the rule draws them.
-[[nodiscard]] Params InitialParams(const ModelSpec& spec, Initialiser initialiser, std::uint64_t run_seed);
+// Initial weights, drawn in layout order from one stream (purpose 1 under the run's seed).
+// float((2u - 1) b) in double with one rounding; biases are drawn too where the rule draws them.
+[[nodiscard]] Params InitialParams(const ModelSpec& spec, Initialiser initialiser,
+                                   std::uint64_t run_seed);
 
 }  // namespace skep::model

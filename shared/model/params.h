@@ -1,7 +1,7 @@
 // Params: one flat float vector bound to a Layout, and its content hash.
 //
-// The vector starts at a 64-byte boundary; tensors inside it need not be aligned. Copying copies the values. Not
-// thread-safe; published models are shared as shared_ptr<const Params>.
+// The vector starts at a 64-byte boundary; tensors inside it need not be aligned. Copying copies
+// the values. Not thread-safe; published models are shared as shared_ptr<const Params>.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,8 @@ class Params {
     return values().subspan(layout_->Offset(index), layout_->tensors()[index].Count());
   }
 
-  // SHA-256 of the raw little-endian bytes of the tensors of roles 1 and 3, in layout order: the model's name everywhere.
+  // SHA-256 of the raw little-endian bytes of the tensors of roles 1 and 3, in layout order: the
+  // model's name everywhere.
   [[nodiscard]] Hash32 ModelHash() const;
 
  private:

@@ -1,7 +1,8 @@
 // safetensors files: models and checkpoints. Files are untrusted input.
 //
-// Writing is deterministic: same tensors and metadata, same bytes. Reading checks every size before it takes memory.
-// Source: docs/formats.md; the safetensors format description (huggingface/safetensors).
+// Writing is deterministic: same tensors and metadata, same bytes. Reading checks every size before
+// it takes memory. Source: docs/formats.md; the safetensors format description
+// (huggingface/safetensors).
 #pragma once
 
 #include <map>
@@ -15,9 +16,14 @@ namespace skep::model {
 
 using Metadata = std::map<std::string, std::string>;
 
+// Types of values that files may hold; a layout has fewer (DType).
+enum class FileType { kF64, kI64, kF32, kI32, kF16, kBf16, kI16, kI8, kU8, kBool };
+
+[[nodiscard]] std::uint64_t ItemSize(FileType type);  // bytes
+
 struct FileTensor {
   std::string name;
-  DType dtype = DType::kF32;
+  FileType dtype = FileType::kF32;
   std::vector<std::uint64_t> shape;
   Bytes bytes;  // row-major, little-endian
 };
@@ -27,14 +33,21 @@ struct TensorFile {
   std::vector<FileTensor> tensors;
 };
 
-// The file's bytes: entries sorted by item size (descending), then name; header padded to a multiple of 8.
+// The file's bytes: entries sorted by item size (descending), then name; header padded to a
+// multiple of 8.
 [[nodiscard]] Bytes EncodeTensorFile(const TensorFile& file);
 // SKEP-1302 names what is wrong and where (offset or tensor).
 [[nodiscard]] Result<TensorFile> DecodeTensorFile(BytesView bytes);
 
-// All averaged tensors of `params` with `metadata`, written to a temporary name, synced and renamed. SKEP-4001.
-[[nodiscard]] Status WriteModel(const std::string& path, const Params& params, const Metadata& metadata);
-// Reads into `layout`: names and shapes must match (SKEP-1301 names the tensor); other tensors are an error.
-[[nodiscard]] Result<Params> ReadModel(const std::string& path, LayoutPtr layout, Metadata* metadata = nullptr);
+// All averaged tensors of `params` with `metadata`, written to a temporary name, synced and
+// renamed. SKEP-4001.
+[[nodiscard]] Status WriteModel(const std::string& path, const Params& params,
+                                const Metadata& metadata);
+// Reads into the averaged tensors of `layout`: names and shapes must match, values must be finite
+// (SKEP-1301 names the tensor). F64, F16 and BF16 are converted. Other tensors are an error, except
+// integers (counters of foreign training programs): they are skipped and named in `notes`.
+[[nodiscard]] Result<Params> ReadModel(const std::string& path, LayoutPtr layout,
+                                       Metadata* metadata = nullptr,
+                                       std::vector<std::string>* notes = nullptr);
 
 }  // namespace skep::model
