@@ -27,7 +27,7 @@ Params Counting(const LayoutPtr& layout) {
 }
 
 std::string Save(const TemporaryFolder& folder, const TensorFile& file) {
-  return folder.Write("model.safetensors", AsText(EncodeTensorFile(file)));
+  return folder.Write("model.safetensors", AsText(EncodeTensorFile(file))).string();
 }
 
 FileTensor Zeros(std::string name, FileType type, std::vector<std::uint64_t> shape) {
@@ -45,7 +45,7 @@ Error RefusalOf(const std::string& path) {
 TEST_CASE("a model file gives back the same model", "[unit]") {
   const TemporaryFolder folder;
   const Params params = Counting(TwoTensors());
-  const std::string path = folder.Path("model.safetensors");
+  const std::string path = (folder.path() / "model.safetensors").string();
   REQUIRE(WriteModel(path, params, {{"format", "pt"}, {"skep.round", "3"}}).has_value());
   Metadata metadata;
   const Params read = ReadModel(path, TwoTensors(), &metadata).value();
@@ -76,7 +76,7 @@ TEST_CASE("a value that is not finite is refused", "[unit]") {
   const TemporaryFolder folder;
   Params params(TwoTensors());
   params.values()[4] = NAN;
-  const std::string path = folder.Path("model.safetensors");
+  const std::string path = (folder.path() / "model.safetensors").string();
   REQUIRE(WriteModel(path, params, {}).has_value());
   CHECK(RefusalOf(path).message == path + ": tensor \"fc1.weight\": value 4 is not finite");
 }
@@ -108,15 +108,17 @@ TEST_CASE("narrow and wide floats are converted", "[unit]") {
 
 TEST_CASE("a file that is absent, or no file, is refused with the reason", "[unit]") {
   const TemporaryFolder folder;
-  const Error absent = RefusalOf(folder.Path("none"));
+  const Error absent = RefusalOf((folder.path() / "none").string());
   CHECK(absent.code == 1302);
-  CHECK(absent.message == "cannot read " + folder.Path("none") + ": No such file or directory");
-  CHECK(RefusalOf(folder.path()).message == folder.path() + " is no regular file");
+  CHECK(absent.message ==
+        "cannot read " + (folder.path() / "none").string() + ": No such file or directory");
+  CHECK(RefusalOf(folder.path().string()).message ==
+        folder.path().string() + " is no regular file");
 }
 
 TEST_CASE("a model file far larger than the model is refused by its size", "[unit]") {
   const TemporaryFolder folder;
-  const std::string path = folder.Write("big", "");
+  const std::string path = folder.Write("big", "").string();
   std::filesystem::resize_file(path, std::uintmax_t{1} << 36);
   const Error error = RefusalOf(path);
   CHECK(error.code == 1302);
@@ -125,7 +127,7 @@ TEST_CASE("a model file far larger than the model is refused by its size", "[uni
 
 TEST_CASE("writing into a folder that is absent says why and leaves nothing", "[unit]") {
   const TemporaryFolder folder;
-  const auto status = WriteModel(folder.Path("no/model"), Params(TwoTensors()), {});
+  const auto status = WriteModel((folder.path() / "no/model").string(), Params(TwoTensors()), {});
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().code == 4001);
   CHECK(status.error().message.find("No such file or directory") != std::string::npos);
@@ -133,7 +135,7 @@ TEST_CASE("writing into a folder that is absent says why and leaves nothing", "[
 
 TEST_CASE("a full disk at any byte leaves the old file", "[unit]") {
   const TemporaryFolder folder;
-  const std::string path = folder.Write("model", "old");
+  const std::string path = folder.Write("model", "old").string();
   const Bytes content(100, 7);
   struct rlimit before {};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
