@@ -4,11 +4,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 failures=0
-expect() {  # expect CODE TEXT COMMAND ...: the command's exit code, and a part of its output
+expect() {  # expect CODE TEXT COMMAND ...: the command's exit code, and a part of its output (line breaks count as blanks)
   local code=$1 text=$2 output status=0
   shift 2
   output=$("$@" 2>&1) || status=$?
-  if [[ $status -ne $code || $output != *"$text"* ]]; then
+  if [[ $status -ne $code || $(tr -s '[:space:]' ' ' <<<"$output") != *"$text"* ]]; then
     printf 'FAILED: %s\n  expected %s and "%s"\n  got %s and:\n%s\n' "$*" "$code" "$text" "$status" "$output"
     failures=$((failures + 1))
   fi
@@ -45,6 +45,19 @@ if ((EUID == 0)) && id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null; 
     setpriv --reuid nobody --regid nogroup --clear-groups env -i PATH="$folder/empty" \
     bash "$folder/tree/scripts/setup" --sections absent
 fi
+
+# Configuring stops on a system that nobody tried, in one sentence; SKEP_PROGRAMS is checked.
+platform() {  # platform ID VERSION PROCESSOR PROGRAMS
+  printf 'ID=%s\nVERSION_ID="%s"\n' "$1" "$2" >"$folder/os-release"
+  printf 'cmake_minimum_required(VERSION 3.25)\ninclude(%s/cmake/platform.cmake)\nskep_check_platform()\n' "$PWD" >"$folder/check.cmake"
+  cmake -DSKEP_OS_RELEASE="$folder/os-release" -DCMAKE_SYSTEM_PROCESSOR="$3" -DSKEP_PROGRAMS="$4" -P "$folder/check.cmake"
+}
+expect 0 "" platform debian 12 x86_64 all
+expect 0 "" platform ubuntu 24.04 x86_64 all
+expect 0 "" platform debian 12 aarch64 client
+expect 1 "Debian 12, Debian 13 and Ubuntu 24.04" platform debian 11 x86_64 all
+expect 1 "Debian 12, Debian 13 and Ubuntu 24.04" platform arch "" x86_64 all
+expect 1 "this is debian 12 on aarch64" platform debian 12 aarch64 all
 
 expect 2 'no stage "nonsense"' scripts/test nonsense
 expect 2 'unknown option "--nonsense"' scripts/quickstart --nonsense
