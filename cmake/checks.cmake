@@ -22,9 +22,9 @@ endif()
 
 if(SKEP_COVERAGE)
   add_custom_target(coverage
-      COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure
+      COMMAND ${CMAKE_CTEST_COMMAND} --test-dir ${CMAKE_BINARY_DIR} --output-on-failure
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/coverage
-      COMMAND gcovr --root ${PROJECT_SOURCE_DIR} --filter "(shared|crypto|kernels|client|aggregator|simulator)/"
-          --exclude-throw-branches --gcov-ignore-parse-errors --txt --html-details coverage/index.html
-      WORKING_DIRECTORY ${CMAKE_BINARY_DIR} USES_TERMINAL VERBATIM)
+      COMMAND gcovr --root . --filter "(shared|crypto|kernels|client|aggregator|simulator)/" --exclude-throw-branches
+          --html-details ${CMAKE_BINARY_DIR}/coverage/index.html --txt=- ${CMAKE_BINARY_DIR}
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} USES_TERMINAL VERBATIM)
 endif()
