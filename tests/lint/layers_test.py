@@ -200,7 +200,8 @@ class Lengths(Case):
     def test_long_classes_namespaces_and_tables_are_no_functions(self):
         for head, tail in (("namespace n {\n", "}\n"), ("class C : public B {\n", "};\n"),
                            ("template <class T>\nstruct C {\n", "};\n"), ("enum class E : int {\n", "};\n"),
-                           ("constexpr Row kTable[] = {\n", "};\n"), ("extern \"C\" {\n", "}\n")):
+                           ("constexpr Row kTable[] = {\n", "};\n"),
+                           ("constexpr auto kTable = std::to_array<Row>({\n", "});\n"), ("extern \"C\" {\n", "}\n")):
             line = "  Do(1),\n" if "kTable" in head else "  int x;\n"
             self.accept("client/a.cc", head + line * 90 + tail)
 

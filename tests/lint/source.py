@@ -94,7 +94,7 @@ def _kind(header):
     if re.search(r"\b(?:class|struct|union|enum)\b", plain) and "(" not in re.sub(
             r"\balignas\s*\([^)]*\)", "", plain):
         return "scope"
-    if re.search(r"=\s*$", plain) or "(" not in plain:
+    if re.search(r"[=(,]\s*$", plain) or "(" not in plain:
         return "data"
     return "function"
 
