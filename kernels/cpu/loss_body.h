@@ -1,0 +1,145 @@
+// Softmax cross-entropy and the SGD update, written once over `Vector`: include after dense_body.h.
+//
+// exp and log are our own: those of the C library differ in last bits from one version to the next,
+// and these do not.
+#pragma once
+
+#include "kernels/cpu/training_loops.h"
+
+namespace skep::kernels {
+namespace {
+
+// e^x for x <= 0, within 2 units in the last place; below -87, e^-87 (1.6e-38). NaN stays NaN.
+// n = the nearest integer of x / ln 2, e^x = 2^n e^r with a polynomial for e^r, |r| <= 0.347.
+Reg Exp(Reg x) {
+  // Adding 1.5 * 2^23 leaves the nearest integer in the low mantissa bits.
+  const Reg rounder = Vector::Set(0x1.8p23F);
+  const Reg clamped = Vector::Max(Vector::Set(-87.0F), x);
+  const Reg shifted = Vector::Fma(clamped, Vector::Set(0x1.715476p+0F), rounder);
+  const Reg n = Vector::Sub(shifted, rounder);
+  // ln 2 in two parts: the product with the first is exact.
+  const Reg r = Vector::Fma(n, Vector::Set(-0x1.7f7d1cp-20F),
+                            Vector::Fma(n, Vector::Set(-0x1.62e4p-1F), clamped));
+  Reg power = Vector::Set(1.0F / 5040);
+  power = Vector::Fma(power, r, Vector::Set(1.0F / 720));
+  power = Vector::Fma(power, r, Vector::Set(1.0F / 120));
+  power = Vector::Fma(power, r, Vector::Set(1.0F / 24));
+  power = Vector::Fma(power, r, Vector::Set(1.0F / 6));
+  power = Vector::Fma(power, r, Vector::Set(0.5F));
+  power = Vector::Fma(power, r, Vector::Set(1.0F));
+  power = Vector::Fma(power, r, Vector::Set(1.0F));
+  return Vector::TimesPowerOfTwo(power, shifted);
+}
+
+// ln x for x >= 1, finite, in double; NaN stays NaN. x = 2^e m with m near 1, ln m = 2 artanh((m -
+// 1) / (m + 1)).
+double Log(double x) {
+  if (x != x) return x;
+  std::uint64_t bits = 0;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  std::int64_t exponent = static_cast<std::int64_t>(bits >> 52) - 1023;
+  bits = (bits & 0x000FFFFFFFFFFFFFU) | 0x3FF0000000000000U;
+  double m = 0;
+  __builtin_memcpy(&m, &bits, sizeof m);
+  if (m > 1.4142135623730951) {
+    m *= 0.5;
+    ++exponent;
+  }
+  const double s = (m - 1) / (m + 1);
+  const double z = s * s;
+  double series = 0;
+  for (int term = 21; term >= 1; term -= 2) series = series * z + 1.0 / term;
+  return static_cast<double>(exponent) * 0.6931471805599453 + 2 * s * series;
+}
+
+float LargestLane(Reg v) {
+  float lane[kLanes];
+  __builtin_memcpy(lane, &v, sizeof lane);
+  float largest = lane[0];
+  for (std::size_t i = 1; i < kLanes; ++i) largest = lane[i] > largest ? lane[i] : largest;
+  return largest;
+}
+
+float SumOfLanes(Reg v) {
+  const Vector::Quad quad = Vector::Sums(v, Vector::Zero(), Vector::Zero(), Vector::Zero());
+  float sum[4];
+  __builtin_memcpy(sum, &quad, sizeof sum);
+  return sum[0];
+}
+
+struct RowSum {
+  float largest;
+  float exponentials;  // sum of e^(logit - largest)
+};
+
+// Leaves e^(logit - largest) in `row` if `keep`.
+RowSum SumExponentials(float* row, std::size_t classes, bool keep) {
+  Reg most = Vector::Set(-__builtin_inff());
+  for (std::size_t c = 0; c < classes; c += kLanes) {
+    const Mask lanes = Vector::FirstLanes(Least(kLanes, classes - c));
+    most = Vector::Max(most, Vector::LoadOr(row + c, lanes, -__builtin_inff()));
+  }
+  const float largest = LargestLane(most);
+  Reg sum = Vector::Zero();
+  for (std::size_t c = 0; c < classes; c += kLanes) {
+    const Mask lanes = Vector::FirstLanes(Least(kLanes, classes - c));
+    const Reg value = Exp(Vector::Sub(Vector::Load(row + c, lanes), Vector::Set(largest)));
+    if (keep) Vector::Store(row + c, value, lanes);
+    sum = Vector::Add(sum, Vector::Keep(value, lanes));
+  }
+  return {largest, SumOfLanes(sum)};
+}
+
+std::size_t FirstLargest(const float* row, std::size_t classes) {
+  std::size_t best = 0;
+  for (std::size_t c = 1; c < classes; ++c) best = row[c] > row[best] ? c : best;
+  return best;
+}
+
+LossSum Loss(const SoftmaxLoss& op) {
+  LossSum total{0, 0};
+  const float per_row = 1.0F / static_cast<float>(op.rows);
+  for (std::size_t r = 0; r < op.rows; ++r) {
+    float* row = op.logits + r * op.stride;
+    const auto label = static_cast<std::size_t>(op.labels[r]);
+    const double logit = static_cast<double>(row[label]);
+    const RowSum sum = SumExponentials(row, op.classes, op.gradient);
+    const double loss =
+        Log(static_cast<double>(sum.exponentials)) - (logit - static_cast<double>(sum.largest));
+    total.loss += loss;
+    if (!op.gradient) {
+      const bool is_number = loss == loss;
+      if (is_number && FirstLargest(row, op.classes) == label) ++total.correct;
+      continue;
+    }
+    const Reg scale = Vector::Set(per_row / sum.exponentials);
+    for (std::size_t c = 0; c < op.classes; c += kLanes) {
+      const Mask lanes = Vector::FirstLanes(Least(kLanes, op.classes - c));
+      Vector::Store(row + c, Vector::Mul(Vector::Load(row + c, lanes), scale), lanes);
+    }
+    row[label] -= per_row;
+  }
+  return total;
+}
+
+void UpdateWeights(const SgdUpdate& op) {
+  const Reg negative_rate = Vector::Set(-op.learning_rate);
+  const Reg scale = Vector::Set(op.gradient_scale);
+  const Reg decay = Vector::Set(op.weight_decay);
+  const Reg momentum = Vector::Set(op.momentum);
+  for (std::size_t i = 0; i < op.count; i += kLanes) {
+    const Mask lanes = Vector::FirstLanes(Least(kLanes, op.count - i));
+    const Reg weight = Vector::Load(op.weights + i, lanes);
+    Reg step = Vector::Mul(Vector::Load(op.gradient + i, lanes), scale);
+    if (op.weight_decay != 0) step = Vector::Fma(decay, weight, step);
+    if (op.velocity != nullptr) {
+      const Reg velocity = Vector::Fma(momentum, Vector::Load(op.velocity + i, lanes), step);
+      Vector::Store(op.velocity + i, velocity, lanes);
+      step = op.nesterov ? Vector::Fma(momentum, velocity, step) : velocity;
+    }
+    Vector::Store(op.weights + i, Vector::Fma(negative_rate, step, weight), lanes);
+  }
+}
+
+}  // namespace
+}  // namespace skep::kernels

@@ -1,0 +1,15 @@
+// The loops of training for AVX2 with FMA.
+#include "kernels/cpu/vector_avx2.h"
+// The bodies are written over the vector above.
+#include "kernels/cpu/dense_body.h"
+#include "kernels/cpu/loss_body.h"
+
+namespace skep::kernels {
+
+const TrainingLoops kTrainingLoopsAvx2{.dense_forward = Forward,
+                                       .dense_input_gradient = InputGradient,
+                                       .dense_weight_gradient = WeightGradient,
+                                       .softmax_loss = Loss,
+                                       .sgd_update = UpdateWeights};
+
+}  // namespace skep::kernels

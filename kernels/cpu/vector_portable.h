@@ -1,0 +1,82 @@
+// Four floats as one value in the compilers' own vector type, for training_portable.cc alone: any
+// processor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace skep::kernels {
+namespace {
+
+struct Vector {
+  typedef float Reg __attribute__((vector_size(16)));
+  typedef std::uint32_t Bits __attribute__((vector_size(16)));
+  using Quad = Reg;
+  using Mask = std::size_t;
+  static constexpr std::size_t kLanes = 4;
+  // Tiles: rows x outputs of dot products, rows x vectors of outer products. Sixteen registers at
+  // least.
+  static constexpr std::size_t kDotRows = 3;
+  static constexpr std::size_t kOuterRows = 3;
+  static constexpr std::size_t kOuterVectors = 3;
+
+  static Mask FirstLanes(std::size_t count) { return count; }
+  static Reg Zero() { return Reg{}; }
+  static Reg Set(float value) { return Reg{value, value, value, value}; }
+  static Reg Load(const float* p) {
+    Reg v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static Reg LoadOr(const float* p, Mask m, float other) {
+    if (m == kLanes) return Load(p);
+    Reg v = Set(other);
+    for (std::size_t i = 0; i < m; ++i) v[i] = p[i];
+    return v;
+  }
+  static Reg Load(const float* p, Mask m) { return LoadOr(p, m, 0); }
+  static void Store(float* p, Reg v) { __builtin_memcpy(p, &v, sizeof v); }
+  static void Store(float* p, Reg v, Mask m) {
+    if (m == kLanes) return Store(p, v);
+    for (std::size_t i = 0; i < m; ++i) p[i] = v[i];
+  }
+  static Reg Fma(Reg a, Reg b, Reg c) { return a * b + c; }
+  static Reg Add(Reg a, Reg b) { return a + b; }
+  static Reg Sub(Reg a, Reg b) { return a - b; }
+  static Reg Mul(Reg a, Reg b) { return a * b; }
+  // max(a, b); b where one of them is NaN.
+  static Reg Max(Reg a, Reg b) {
+    const auto greater = a > b;
+    return Choose(reinterpret_cast<Bits>(greater), a, b);
+  }
+  // v where gate > 0, else 0.
+  static Reg WherePositive(Reg gate, Reg v) {
+    const auto positive = gate > Zero();
+    return Choose(reinterpret_cast<Bits>(positive), v, Zero());
+  }
+  // v, and 0 in the lanes that are not in `m`.
+  static Reg Keep(Reg v, Mask m) {
+    for (std::size_t i = m; i < kLanes; ++i) v[i] = 0;
+    return v;
+  }
+  // v times 2^n, where n stands in the low bits of `shifted`.
+  static Reg TimesPowerOfTwo(Reg v, Reg shifted) {
+    const Bits exponent = (reinterpret_cast<Bits>(shifted) << 23) + 0x3F800000U;
+    return v * reinterpret_cast<Reg>(exponent);
+  }
+  // The sums of the lanes of four values.
+  static Quad Sums(Reg a, Reg b, Reg c, Reg d) {
+    return Quad{(a[0] + a[2]) + (a[1] + a[3]), (b[0] + b[2]) + (b[1] + b[3]),
+                (c[0] + c[2]) + (c[1] + c[3]), (d[0] + d[2]) + (d[1] + d[3])};
+  }
+
+ private:
+  static Reg Choose(Bits mask, Reg yes, Reg no) {
+    const Bits chosen =
+        (mask & reinterpret_cast<Bits>(yes)) | (~mask & reinterpret_cast<Bits>(no));
+    return reinterpret_cast<Reg>(chosen);
+  }
+};
+
+}  // namespace
+}  // namespace skep::kernels

@@ -1,0 +1,114 @@
+// Counts every allocation of this program, so it is a program of its own.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "kernels/nn/network.h"
+#include "tests/kernels/reference.h"
+#include "tests/support/catch.h"
+
+namespace {
+
+std::atomic<std::size_t> allocations{0};
+
+void* CountedAllocation(std::size_t size, std::size_t alignment) {
+  ++allocations;
+  void* p = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return CountedAllocation(size, alignof(std::max_align_t));
+}
+void* operator new[](std::size_t size) {
+  return CountedAllocation(size, alignof(std::max_align_t));
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return CountedAllocation(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return CountedAllocation(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p, std::size_t) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
+  std::free(p);
+}
+
+namespace skep::kernels {
+namespace {
+
+struct Counted {
+  std::size_t training;
+  std::size_t evaluation;
+};
+
+// Allocations after the first step, over epochs with a smaller last batch, and over an evaluation.
+Counted CountAfterFirstStep(Network& network, const model::ModelSpec& spec, const SgdStep& step) {
+  std::vector<float> params = test::RandomFloats(spec.layout()->values(), 1, 0.1F);
+  const std::vector<float> x = test::RandomFloats(200 * spec.input_values(), 2);
+  const std::vector<std::int32_t> y = test::RandomLabels(200, spec.outputs(), 3);
+  network.TrainStep(params, x.data(), y.data(), 10, step);
+  Counted counted{};
+  const std::size_t before = allocations;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    network.BeginTask();
+    network.TrainStep(params, x.data(), y.data(), 10, step);
+    network.TrainStep(params, x.data(), y.data(), 50, step);
+    network.TrainStep(params, x.data(), y.data(), 3, step);
+  }
+  const std::size_t between = allocations;
+  counted.training = between - before;
+  network.Evaluate(params, x.data(), y.data(), 200);
+  counted.evaluation = allocations - between;
+  return counted;
+}
+
+TEST_CASE("nothing is allocated after the first step", "[unit]") {
+  const auto spec =
+      model::ModelSpec::Parse({784}, {"dense 200", "relu", "dense 200", "relu", "dense 10"})
+          .value();
+  for (const Isa isa : AvailableIsas()) {
+    for (const SgdStep& step :
+         {SgdStep{.learning_rate = 0.1F},
+          SgdStep{.learning_rate = 0.1F, .momentum = 0.9F, .gradient_clip = 1}}) {
+      Network network(spec, 50, isa);
+      const Counted counted = CountAfterFirstStep(network, spec, step);
+      INFO(IsaName(isa) << ", momentum " << step.momentum);
+      CHECK(counted.training == 0);
+      CHECK(counted.evaluation == 0);
+    }
+  }
+}
+
+TEST_CASE("the counter counts", "[unit]") {
+  const std::size_t before = allocations;
+  const std::vector<int> one(100);
+  CHECK(allocations > before);
+  CHECK(one.size() == 100);
+}
+
+}  // namespace
+}  // namespace skep::kernels
