@@ -43,8 +43,7 @@ struct PendingUpdate {
   std::uint32_t train_ms = 0;
 };
 
-// --- inputs
-// -----------------------------------------------------------------------------------------------------------
+// Inputs.
 
 struct Connected {
   wire::HelloAck ack;
@@ -59,26 +58,37 @@ struct ModelArrived {
 struct BodySent {
   std::uint32_t transfer_id = 0;
 };
+// Bytes of a transfer moved. Optional: the session then waits 60 s (download) or 120 s (upload) for
+// the next sign of life, instead of the longest time that a transfer of that size may take.
+struct BodyProgress {
+  std::uint32_t transfer_id = 0;
+};
 struct TimerFired {
   TimerId timer = 0;
 };
+// The answer to a StartTraining. An update without id gets one from the Device.
 struct TrainingDone {
   Result<PendingUpdate> update;
-};  // without id: the driver draws it (CSPRNG; purpose 13 in simulation)
+  // Of which task; decides whether the result is still wanted. If zero: the update's, or, of an
+  // error, the task in training.
+  wire::TaskRef task{};
+};
+// A session that was lost, or an attempt to connect that failed; not the close that a Reconnect
+// orders.
 struct Disconnected {
   int code = 0;
 };
 struct Stop {};  // finish nothing new; Goodbye and Finished
-using Input = std::variant<Connected, ServerMessage, ModelArrived, BodySent, TimerFired,
-                           TrainingDone, Disconnected, Stop>;
+using Input = std::variant<Connected, ServerMessage, ModelArrived, BodySent, BodyProgress,
+                           TimerFired, TrainingDone, Disconnected, Stop>;
 
-// --- outputs
-// ----------------------------------------------------------------------------------------------------------
+// Outputs.
 
 struct Send {
   wire::Message message;
 };
-// Stream `body` from `offset` as chunks of that transfer.
+// Stream `body` from `offset` as chunks of that transfer. A TransferCancel of it that the session
+// sends ends it at the next chunk boundary.
 struct SendBody {
   std::uint32_t transfer_id = 0;
   Body body;
@@ -121,9 +131,9 @@ struct Note {
     kComeBack,
     kProblem
   } kind = Kind::kProblem;
-  wire::TaskRef task;
+  wire::TaskRef task{};
   int code = 0;
-  std::string text;
+  std::string text{};
   std::uint32_t examples = 0;
   double loss = 0;
 };
@@ -152,7 +162,34 @@ class Device {
   // A plan decoded earlier, or null; and the place to keep one.
   [[nodiscard]] virtual std::shared_ptr<const wire::Plan> CachedPlan(const Hash32& sha256) = 0;
   virtual void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Plan> plan) = 0;
+  // The same for what ReadTrainingPlan made of it. A session keeps its last one by itself: worth
+  // overriding only where many sessions share plans.
+  [[nodiscard]] virtual std::shared_ptr<const TrainingPlan> CachedTrainingPlan(const Hash32&) {
+    return nullptr;
+  }
+  virtual void KeepTrainingPlan(const Hash32&, std::shared_ptr<const TrainingPlan>) {}
   [[nodiscard]] virtual std::optional<Body> CachedModel(const Hash32& sha256) = 0;
+};
+
+// The highest task of a run that this device was offered, with the statement that proves it.
+struct SeenTask {
+  RunId run;
+  std::uint32_t epoch = 0;
+  std::uint32_t round = 0;
+  wire::TaskKind kind = wire::TaskKind::kTrain;
+  std::uint32_t attempt = 0;
+  wire::SignedManifest manifest;
+};
+
+// What a client must remember from one process to the next, besides a pending update. A driver that
+// persists saves it before it executes the outputs of a Step that changed `revision`.
+struct SessionMemory {
+  std::uint64_t revision = 0;
+  std::vector<SeenTask> seen;                    // latest offered last, at most 32 runs
+  std::optional<wire::SignedManifest> evidence;  // last task contributed to; travels in Poll
+  std::optional<ClientNumber> client;            // of this population, from the first offer
+  std::uint32_t failures = 0;                    // n of the back-off
+  WallMs next_check_in = 0;                      // not to connect earlier
 };
 
 struct SessionConfig {
@@ -162,6 +199,7 @@ struct SessionConfig {
   std::uint64_t max_update_bytes = 0;
   std::vector<wire::Encoding> encodings{wire::Encoding::kF32};
   std::optional<PendingUpdate> pending;  // from an earlier process
+  SessionMemory memory;                  // the same
   bool once = false;                     // Finished after one ComeBack or one contribution
 };
 
@@ -188,6 +226,7 @@ class Session {
 
   [[nodiscard]] Outputs Step(Now now, Input input);
   [[nodiscard]] SessionState state() const;
+  [[nodiscard]] const SessionMemory& memory() const;
   // What it waits for, in words, and since when.
   [[nodiscard]] std::string WaitingFor() const;
 

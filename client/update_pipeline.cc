@@ -1,0 +1,99 @@
+#include "client/update_pipeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "kernels/vector_ops.h"
+#include "shared/base/sha256.h"
+#include "shared/base/try.h"
+
+namespace skep::client {
+namespace {
+
+// Adds a metric if the plan lists it; one that is not finite is dropped.
+void AddMetric(const StartTraining& task, const char* name, double value,
+               std::vector<wire::MetricValue>& metrics) {
+  const std::vector<std::string>& names = task.wire_plan->metrics;
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end() || !std::isfinite(value)) return;
+  metrics.push_back({static_cast<std::uint32_t>(found - names.begin()) + 1, value});
+}
+
+PendingUpdate Begin(const StartTraining& task) {
+  PendingUpdate update;
+  update.task = {task.manifest.run_id, task.manifest.round, task.manifest.attempt,
+                 task.manifest.kind};
+  update.layout = task.manifest.layout_sha256;
+  update.model = task.manifest.model_sha256;
+  return update;
+}
+
+Result<std::uint32_t> Weight(const StartTraining& task, std::uint32_t examples) {
+  if (examples <= task.manifest.max_weight) return examples;
+  return Error{7413,
+               std::to_string(examples) + " examples, the run allows a weight of " +
+                   std::to_string(task.manifest.max_weight),
+               "raise admission.max_weight of the run"};
+}
+
+Result<PendingUpdate> RunEvaluation(const StartTraining& task, const LocalData& data,
+                                    Trainer& trainer, std::span<const float> params) {
+  SKEP_ASSIGN(const EvaluationReport found, trainer.Evaluate(*task.plan, data, params));
+  PendingUpdate update = Begin(task);
+  SKEP_ASSIGN(update.weight, Weight(task, found.examples));
+  update.body = {std::make_shared<const Bytes>(), Sha256::Of({})};
+  AddMetric(task, "loss", found.loss, update.metrics);
+  AddMetric(task, "accuracy", found.accuracy, update.metrics);
+  return update;
+}
+
+Result<PendingUpdate> RunTraining(const StartTraining& task, const LocalData& data,
+                                  Trainer& trainer, model::FloatVector& scratch,
+                                  const std::atomic<bool>* cancelled, TrainReport& report) {
+  const std::size_t values = scratch.size() / 2;
+  const auto trained = std::span<float>(scratch).first(values);
+  const auto received = std::span<float>(scratch).last(values);
+  std::copy(trained.begin(), trained.end(), received.begin());
+  const TaskIdentity identity{task.manifest.round_seed, task.manifest.round, task.client};
+  SKEP_ASSIGN(report, trainer.Train(*task.plan, identity, data, trained, cancelled));
+  kernels::Difference(trained, received, trained);
+  if (kernels::MeasureUpdate(trained).not_finite > 0) {
+    return Error{7406, "training diverged: the update is not finite",
+                 "lower client.learning_rate, or set client.gradient_clip"};
+  }
+  PendingUpdate update = Begin(task);
+  update.weight = 1;
+  if (!task.plan->uniform_weighting) {
+    SKEP_ASSIGN(update.weight, Weight(task, report.examples));
+  }
+  const BytesView body = AsBytes(std::span<const float>(trained));
+  update.body.bytes = std::make_shared<const Bytes>(body.begin(), body.end());
+  update.body.sha256 = Sha256::Of(*update.body.bytes);
+  update.encoding = wire::Encoding::kF32;
+  AddMetric(task, "train_loss", report.loss, update.metrics);
+  return update;
+}
+
+}  // namespace
+
+Result<PendingUpdate> RunTask(const StartTraining& task, const LocalData& data, Trainer& trainer,
+                              model::FloatVector& scratch, const std::atomic<bool>* cancelled,
+                              TrainReport* report) {
+  const std::size_t values = task.plan->model.layout()->values();
+  if (task.model.bytes == nullptr || task.model.bytes->size() != values * sizeof(float)) {
+    return Error{2218, "the model has another size than its plan says", ""};
+  }
+  // The model as received stays beside the one in training.
+  scratch.resize(2 * values);
+  std::memcpy(scratch.data(), task.model.bytes->data(), values * sizeof(float));
+  if (task.manifest.kind == wire::TaskKind::kEvaluate) {
+    return RunEvaluation(task, data, trainer, std::span<const float>(scratch).first(values));
+  }
+  TrainReport own;
+  return RunTraining(task, data, trainer, scratch, cancelled, report == nullptr ? own : *report);
+}
+
+}  // namespace skep::client
