@@ -4,6 +4,7 @@
 // enumeration holds a listed value, a required field is there, a text is in its character set. What
 // only a session or a round can judge (legal now? known run? known encoding?) is not checked here.
 // A number that was not sent reads 0, a list that was not sent is empty.
+// Every member has an initialiser, so that a message is written by naming what it says.
 //
 // Made by codec.h; read by sessions and engines of both sides. Plain values, no thread rules.
 // Source: Skep protocol 1.0, section 4 (names and field names are those of its table).
@@ -118,7 +119,7 @@ enum class Disposition : std::uint32_t { kAccepted = 1, kDuplicate = 2 };
 
 // Names one attempt at one task of one run.
 struct TaskRef {
-  RunId run_id;
+  RunId run_id{};
   std::uint32_t round = 0;
   std::uint32_t attempt = 0;
   TaskKind kind = TaskKind::kTrain;
@@ -128,9 +129,9 @@ struct TaskRef {
 
 // Bytes to verify before they are parsed, and who signed them. Never serialised again.
 struct SignedManifest {
-  Bytes payload;  // a Manifest
-  KeyId key_id;
-  Signature signature;
+  Bytes payload{};  // a Manifest
+  KeyId key_id{};
+  Signature signature{};
 
   friend bool operator==(const SignedManifest&, const SignedManifest&) = default;
 };
@@ -156,7 +157,7 @@ struct PeerError {
   RetryClass retry = RetryClass::kNever;
   std::uint32_t retry_after_ms = 0;
   std::uint32_t in_reply_to = 0;  // message id, or 0
-  std::string text;               // a catalogue entry, never a peer's bytes
+  std::string text{};             // a catalogue entry, never a peer's bytes
 
   friend bool operator==(const PeerError&, const PeerError&) = default;
 };
@@ -173,7 +174,7 @@ struct ComeBack {
 struct Goodbye {
   static constexpr MessageId kId = MessageId::kGoodbye;
   GoodbyeReason reason = GoodbyeReason::kDone;
-  std::optional<ComeBack> come_back;
+  std::optional<ComeBack> come_back{};
 
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
@@ -183,10 +184,10 @@ struct Hello {
   std::uint32_t major = 0;
   std::uint32_t minor = 0;
   std::uint32_t min_minor = 0;
-  std::string software;
-  std::string app_version;
+  std::string software{};
+  std::string app_version{};
   std::uint64_t clock_ms = 0;
-  std::vector<KeyId> known_key_ids;
+  std::vector<KeyId> known_key_ids{};
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -194,9 +195,9 @@ struct Hello {
 struct HelloAck {
   static constexpr MessageId kId = MessageId::kHelloAck;
   std::uint32_t minor = 0;
-  std::string software;
-  FederationId federation_id;
-  SessionId session_id;
+  std::string software{};
+  FederationId federation_id{};
+  SessionId session_id{};
   std::uint32_t epoch = 0;
   std::uint64_t clock_ms = 0;
   std::uint32_t ping_interval_ms = 0;
@@ -204,7 +205,7 @@ struct HelloAck {
   std::uint32_t max_hold_ms = 0;
   std::uint32_t chunk_bytes = 0;
   bool renew_now = false;
-  std::vector<KeyId> signing_key_ids;
+  std::vector<KeyId> signing_key_ids{};
   std::uint32_t reconnect_spread_ms = 0;
 
   friend bool operator==(const HelloAck&, const HelloAck&) = default;
@@ -212,63 +213,63 @@ struct HelloAck {
 
 struct Poll {
   static constexpr MessageId kId = MessageId::kPoll;
-  std::string population;
+  std::string population{};
   std::uint32_t hold_ms = 0;
   std::uint64_t max_model_bytes = 0;
   std::uint64_t max_update_bytes = 0;
-  std::vector<Encoding> encodings;   // unknown values are ignored
-  std::vector<TaskKind> task_kinds;  // unknown values are ignored
-  std::optional<SignedManifest> evidence;
+  std::vector<Encoding> encodings{};   // unknown values are ignored
+  std::vector<TaskKind> task_kinds{};  // unknown values are ignored
+  std::optional<SignedManifest> evidence{};
 
   friend bool operator==(const Poll&, const Poll&) = default;
 };
 
 struct TaskOffer {
   static constexpr MessageId kId = MessageId::kTaskOffer;
-  SignedManifest manifest;
+  SignedManifest manifest{};
   std::uint32_t offer_ttl_ms = 0;
   std::uint32_t report_within_ms = 0;
   bool detach_allowed = false;
   ClientNumber client = 0;
-  std::optional<UpdateId> last_included;  // this device's latest update in a published model
+  std::optional<UpdateId> last_included{};  // this device's latest update in a published model
 
   friend bool operator==(const TaskOffer&, const TaskOffer&) = default;
 };
 
 struct TaskAccept {
   static constexpr MessageId kId = MessageId::kTaskAccept;
-  TaskRef task;
+  TaskRef task{};
 
   friend bool operator==(const TaskAccept&, const TaskAccept&) = default;
 };
 
 struct TaskDecline {
   static constexpr MessageId kId = MessageId::kTaskDecline;
-  TaskRef task;
+  TaskRef task{};
   std::uint32_t code = 0;
-  std::optional<SignedManifest> evidence;
+  std::optional<SignedManifest> evidence{};
 
   friend bool operator==(const TaskDecline&, const TaskDecline&) = default;
 };
 
 struct PlanRequest {
   static constexpr MessageId kId = MessageId::kPlanRequest;
-  Hash32 plan_sha256;
+  Hash32 plan_sha256{};
 
   friend bool operator==(const PlanRequest&, const PlanRequest&) = default;
 };
 
 struct PlanReply {
   static constexpr MessageId kId = MessageId::kPlanReply;
-  Hash32 plan_sha256;
-  Bytes plan;  // a Plan; hashed as received
+  Hash32 plan_sha256{};
+  Bytes plan{};  // a Plan; hashed as received
 
   friend bool operator==(const PlanReply&, const PlanReply&) = default;
 };
 
 struct Progress {
   static constexpr MessageId kId = MessageId::kProgress;
-  TaskRef task;
+  TaskRef task{};
   ProgressPhase phase = ProgressPhase::kDownloading;
   std::uint32_t permille = 0;  // 0..1000
 
@@ -277,7 +278,7 @@ struct Progress {
 
 struct TaskFailed {
   static constexpr MessageId kId = MessageId::kTaskFailed;
-  TaskRef task;
+  TaskRef task{};
   std::uint32_t code = 0;
 
   friend bool operator==(const TaskFailed&, const TaskFailed&) = default;
@@ -285,9 +286,9 @@ struct TaskFailed {
 
 struct RoundClosed {
   static constexpr MessageId kId = MessageId::kRoundClosed;
-  TaskRef task;
+  TaskRef task{};
   RoundClosedReason reason = RoundClosedReason::kComplete;
-  std::optional<ComeBack> come_back;
+  std::optional<ComeBack> come_back{};
 
   friend bool operator==(const RoundClosed&, const RoundClosed&) = default;
 };
@@ -296,7 +297,7 @@ struct DownloadRequest {
   static constexpr MessageId kId = MessageId::kDownloadRequest;
   std::uint32_t transfer_id = 0;
   DownloadKind kind = DownloadKind::kModel;
-  Hash32 sha256;
+  Hash32 sha256{};
   std::uint64_t offset = 0;
 
   friend bool operator==(const DownloadRequest&, const DownloadRequest&) = default;
@@ -322,15 +323,15 @@ struct MetricValue {
 struct UploadBegin {
   static constexpr MessageId kId = MessageId::kUploadBegin;
   std::uint32_t transfer_id = 0;
-  UpdateId update_id;
-  TaskRef task;
+  UpdateId update_id{};
+  TaskRef task{};
   Encoding encoding = Encoding::kNone;  // any value: admission judges it
   std::uint64_t size = 0;
-  Hash32 sha256;
-  Hash32 layout_sha256;
-  Hash32 model_sha256;
+  Hash32 sha256{};
+  Hash32 layout_sha256{};
+  Hash32 model_sha256{};
   std::uint32_t weight = 0;
-  std::vector<MetricValue> metrics;
+  std::vector<MetricValue> metrics{};
   std::uint32_t train_ms = 0;
 
   friend bool operator==(const UploadBegin&, const UploadBegin&) = default;
@@ -363,20 +364,20 @@ struct TransferCancel {
 
 struct UpdateAck {
   static constexpr MessageId kId = MessageId::kUpdateAck;
-  UpdateId update_id;
-  Hash32 sha256;
+  UpdateId update_id{};
+  Hash32 sha256{};
   std::uint64_t seq = 0;  // durable sequence number
   Disposition disposition = Disposition::kAccepted;
-  std::optional<ComeBack> come_back;
+  std::optional<ComeBack> come_back{};
 
   friend bool operator==(const UpdateAck&, const UpdateAck&) = default;
 };
 
 struct UpdateRefused {
   static constexpr MessageId kId = MessageId::kUpdateRefused;
-  UpdateId update_id;
+  UpdateId update_id{};
   std::uint32_t code = 0;
-  std::optional<ComeBack> come_back;
+  std::optional<ComeBack> come_back{};
   std::uint32_t transfer_id = 0;
   RetryClass retry = RetryClass::kNever;
   std::uint32_t retry_after_ms = 0;
@@ -386,15 +387,15 @@ struct UpdateRefused {
 
 struct RenewRequest {
   static constexpr MessageId kId = MessageId::kRenewRequest;
-  Bytes csr;  // PKCS#10, DER
+  Bytes csr{};  // PKCS#10, DER
 
   friend bool operator==(const RenewRequest&, const RenewRequest&) = default;
 };
 
 struct RenewResult {
   static constexpr MessageId kId = MessageId::kRenewResult;
-  Bytes certificate;
-  std::vector<Bytes> chain;
+  Bytes certificate{};
+  std::vector<Bytes> chain{};
   std::uint64_t not_after_ms = 0;
 
   friend bool operator==(const RenewResult&, const RenewResult&) = default;
@@ -402,9 +403,9 @@ struct RenewResult {
 
 struct SigningKeyUpdate {
   static constexpr MessageId kId = MessageId::kSigningKeyUpdate;
-  Bytes payload;  // a KeyStatement
-  KeyId key_id;
-  Signature signature;
+  Bytes payload{};  // a KeyStatement
+  KeyId key_id{};
+  Signature signature{};
 
   friend bool operator==(const SigningKeyUpdate&, const SigningKeyUpdate&) = default;
 };
@@ -413,24 +414,24 @@ struct EnrolRequest {
   static constexpr MessageId kId = MessageId::kEnrolRequest;
   std::uint32_t major = 0;
   std::uint32_t minor = 0;
-  JoinSecret secret;
-  Bytes csr;  // PKCS#10, DER
-  std::string software;
-  std::string name_hint;
+  JoinSecret secret{};
+  Bytes csr{};  // PKCS#10, DER
+  std::string software{};
+  std::string name_hint{};
 
   friend bool operator==(const EnrolRequest&, const EnrolRequest&) = default;
 };
 
 struct EnrolResult {
   static constexpr MessageId kId = MessageId::kEnrolResult;
-  DeviceId device_id;
-  Bytes certificate;
-  std::vector<Bytes> chain;
-  std::vector<Bytes> server_ca;
-  std::vector<PublicKey> signing_keys;
-  std::string device_endpoint;
-  FederationId federation_id;
-  std::vector<std::string> populations;
+  DeviceId device_id{};
+  Bytes certificate{};
+  std::vector<Bytes> chain{};
+  std::vector<Bytes> server_ca{};
+  std::vector<PublicKey> signing_keys{};
+  std::string device_endpoint{};
+  FederationId federation_id{};
+  std::vector<std::string> populations{};
   std::uint64_t not_after_ms = 0;
 
   friend bool operator==(const EnrolResult&, const EnrolResult&) = default;
@@ -445,22 +446,22 @@ using Message =
 
 // What a SignedManifest's payload says: one task, its plan and model. One manifest a task.
 struct Manifest {
-  FederationId federation_id;
-  RunId run_id;
+  FederationId federation_id{};
+  RunId run_id{};
   std::uint32_t epoch = 0;
   std::uint32_t round = 0;
   std::uint32_t attempt = 0;
   TaskKind kind = TaskKind::kTrain;
-  std::string population;
-  Hash32 plan_sha256;
+  std::string population{};
+  Hash32 plan_sha256{};
   std::uint32_t plan_bytes = 0;
-  Hash32 model_sha256;
+  Hash32 model_sha256{};
   std::uint64_t model_bytes = 0;
-  Hash32 layout_sha256;
-  Seed32 round_seed;
+  Hash32 layout_sha256{};
+  Seed32 round_seed{};
   std::uint64_t issued_at_ms = 0;
   std::uint64_t expires_at_ms = 0;
-  std::vector<Encoding> encodings;
+  std::vector<Encoding> encodings{};
   std::uint32_t max_weight = 0;  // 1 for uniform weighting
 
   friend bool operator==(const Manifest&, const Manifest&) = default;
@@ -468,8 +469,8 @@ struct Manifest {
 
 // What a SigningKeyUpdate's payload says.
 struct KeyStatement {
-  FederationId federation_id;
-  PublicKey public_key;
+  FederationId federation_id{};
+  PublicKey public_key{};
   std::uint64_t not_before_ms = 0;
   std::uint64_t retire_old_at_ms = 0;
 
@@ -488,9 +489,9 @@ enum class TensorType : std::uint32_t {
 enum class TensorRole : std::uint32_t { kAveraged = 1, kPrivate = 2, kToClient = 3, kToServer = 4 };
 
 struct TensorSpec {
-  std::string name;
+  std::string name{};
   TensorType dtype = TensorType::kF32;
-  std::vector<std::uint32_t> shape;  // none = one value
+  std::vector<std::uint32_t> shape{};  // none = one value
   TensorRole role = TensorRole::kAveraged;
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
@@ -498,9 +499,9 @@ struct TensorSpec {
 
 // One setting of the trainer: a number, or a text.
 struct Param {
-  std::string key;
+  std::string key{};
   double number = 0;
-  std::string text;
+  std::string text{};
 
   friend bool operator==(const Param&, const Param&) = default;
 };
@@ -509,20 +510,20 @@ enum class DataTask : std::uint32_t { kClassification = 1, kRegression = 2, kNex
 enum class FeatureKind : std::uint32_t { kNumeric = 1, kCategorical = 2 };
 
 struct Feature {
-  std::string name;
+  std::string name{};
   FeatureKind kind = FeatureKind::kNumeric;
   double offset = 0;
   double scale = 1;  // 0 on the wire, or absent, is 1
-  std::vector<std::string> categories;
+  std::vector<std::string> categories{};
 
   friend bool operator==(const Feature&, const Feature&) = default;
 };
 
 struct DataSpec {
   DataTask task = DataTask::kClassification;
-  std::vector<Feature> features;
-  std::vector<std::string> classes;
-  std::string label;
+  std::vector<Feature> features{};
+  std::vector<std::string> classes{};
+  std::string label{};
 
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
@@ -530,10 +531,10 @@ struct DataSpec {
 // What a device must do. The layout it lists is not yet a model::Layout.
 struct Plan {
   std::uint32_t schema = 1;
-  std::vector<TensorSpec> layout;
-  std::vector<Param> params;
-  std::vector<std::string> metrics;
-  std::optional<DataSpec> data;
+  std::vector<TensorSpec> layout{};
+  std::vector<Param> params{};
+  std::vector<std::string> metrics{};
+  std::optional<DataSpec> data{};
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
