@@ -1,8 +1,8 @@
 #include <array>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/sum_loops.h"
-#include "kernels/cpu/training_loops.h"
+#include "kernels/sum_loops.h"
+#include "kernels/training_loops.h"
 #include "shared/base/check.h"
 
 namespace skep::kernels {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/sum_loops.h"
+#include "kernels/sum_loops.h"
 #include "shared/base/check.h"
 
 namespace skep::kernels {

@@ -9,7 +9,7 @@
 // into. Source: the measurements in docs/performance.md.
 #pragma once
 
-#include "kernels/cpu/training_loops.h"
+#include "kernels/training_loops.h"
 
 namespace skep::kernels {
 namespace {

@@ -4,7 +4,7 @@
 // and these do not.
 #pragma once
 
-#include "kernels/cpu/training_loops.h"
+#include "kernels/training_loops.h"
 
 namespace skep::kernels {
 namespace {

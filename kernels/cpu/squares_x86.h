@@ -7,7 +7,7 @@
 
 #include <immintrin.h>
 
-#include "kernels/cpu/sum_loops.h"
+#include "kernels/sum_loops.h"
 
 namespace skep::kernels {
 namespace {

@@ -2,7 +2,7 @@
 #include <immintrin.h>
 
 #include "kernels/cpu/squares_x86.h"
-#include "kernels/cpu/sum_loops.h"
+#include "kernels/sum_loops.h"
 
 namespace skep::kernels {
 namespace {

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/cpu/sum_loops.h"
+#include "kernels/sum_loops.h"
 
 namespace skep::kernels {
 namespace {

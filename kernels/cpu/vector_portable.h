@@ -72,8 +72,7 @@ struct Vector {
 
  private:
   static Reg Choose(Bits mask, Reg yes, Reg no) {
-    const Bits chosen =
-        (mask & reinterpret_cast<Bits>(yes)) | (~mask & reinterpret_cast<Bits>(no));
+    const Bits chosen = (mask & reinterpret_cast<Bits>(yes)) | (~mask & reinterpret_cast<Bits>(no));
     return reinterpret_cast<Reg>(chosen);
   }
 };

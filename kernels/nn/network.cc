@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/training_loops.h"
+#include "kernels/training_loops.h"
 #include "kernels/vector_ops.h"
 #include "shared/base/check.h"
 

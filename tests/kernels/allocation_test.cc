@@ -14,13 +14,16 @@ std::atomic<std::size_t> allocations{0};
 void* CountedAllocation(std::size_t size, std::size_t alignment) {
   ++allocations;
   void* p = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (p == nullptr) throw std::bad_alloc();
+  if (p == nullptr) std::abort();
   return p;
 }
 
 }  // namespace
 
 void* operator new(std::size_t size) {
+  return CountedAllocation(size, alignof(std::max_align_t));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return CountedAllocation(size, alignof(std::max_align_t));
 }
 void* operator new[](std::size_t size) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/sum_loops.h"
+#include "kernels/sum_loops.h"
 #include "tests/kernels/reference.h"
 #include "tests/support/catch.h"
 
