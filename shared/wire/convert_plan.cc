@@ -1,9 +1,16 @@
 // Conversions of the plan.
+#include <memory>
+
 #include "shared/wire/convert.h"
 #include "shared/wire/plan.pb.h"
 
 namespace skep::wire {
 namespace {
+
+// Takes the elements of a list of protobuf messages from its end, each freed when it has been
+// taken: a plan of many small parts never stands twice in memory.
+template <class Proto, class T>
+void TakeMessages(google::protobuf::RepeatedPtrField<Proto>* from, std::vector<T>& to);
 
 void ToProto(const TensorSpec& from, v1::TensorSpec& to) {
   to.set_name(from.name);
@@ -50,9 +57,9 @@ void ToProto(const DataSpec& from, v1::DataSpec& to) {
   for (const std::string& name : from.classes) to.add_classes(name);
   to.set_label(from.label);
 }
-void FromProto(const v1::DataSpec& from, DataSpec& to) {
+void FromProto(v1::DataSpec& from, DataSpec& to) {
   to.task = DataTask{from.task()};
-  for (const v1::Feature& feature : from.features()) FromProto(feature, to.features.emplace_back());
+  TakeMessages(from.mutable_features(), to.features);
   to.classes.assign(from.classes().begin(), from.classes().end());
   to.label = from.label();
 }
@@ -64,12 +71,21 @@ void ToProto(const Plan& from, v1::Plan& to) {
   for (const std::string& name : from.metrics) to.add_metrics(name);
   if (from.data) ToProto(*from.data, *to.mutable_data());
 }
-void FromProto(const v1::Plan& from, Plan& to) {
+void FromProto(v1::Plan& from, Plan& to) {
   to.schema = from.schema();
-  for (const v1::TensorSpec& tensor : from.layout()) FromProto(tensor, to.layout.emplace_back());
-  for (const v1::Param& param : from.params()) FromProto(param, to.params.emplace_back());
+  if (from.has_data()) FromProto(*from.mutable_data(), to.data.emplace());
+  TakeMessages(from.mutable_layout(), to.layout);
+  TakeMessages(from.mutable_params(), to.params);
   to.metrics.assign(from.metrics().begin(), from.metrics().end());
-  if (from.has_data()) FromProto(from.data(), to.data.emplace());
+}
+
+template <class Proto, class T>
+void TakeMessages(google::protobuf::RepeatedPtrField<Proto>* from, std::vector<T>& to) {
+  to.resize(static_cast<std::size_t>(from->size()));
+  for (std::size_t i = to.size(); i > 0; --i) {
+    const std::unique_ptr<Proto> element(from->ReleaseLast());
+    FromProto(*element, to[i - 1]);
+  }
 }
 
 }  // namespace
