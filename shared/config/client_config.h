@@ -30,10 +30,9 @@ struct ClientConfig {
   DataConfig data;  // its first part; dataset, path and experiment empty: no data given
   std::string
       experiment;  // path of an experiment.toml whose part `part` this client trains on, or empty
-  std::optional<std::uint32_t> part;     // nothing: the client number
-  std::uint32_t max_weight = 1U << 20U;  // the most this device accepts
-  std::string log_format = "text";       // text, json
-  std::string log_level = "info";        // error, warning, info, debug
+  std::optional<std::uint32_t> part;  // nothing: the client number
+  std::string log_format = "text";    // text, json
+  std::string log_level = "info";     // error, warning, info, debug
 };
 
 struct ClientLoadOptions {

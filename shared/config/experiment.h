@@ -176,6 +176,8 @@ enum class Program : std::uint8_t { kSimulator, kAggregator };
 struct LoadOptions {
   std::vector<std::string> sets;  // "training.rounds=5", in the order of the command line
   Program program = Program::kSimulator;
+  std::string folder =
+      {};  // relative paths start here; empty: the folder of the configuration file
 };
 
 // Reads, checks and completes `path`. The aggregator's `run start` gets a note for the sections

@@ -19,11 +19,11 @@ namespace skep::config {
 
 // A stretch of a configuration file or of a `--set`. Line 0: no place, only a file.
 struct Place {
-  std::string file;          // as the user gave it, or "--set"
-  std::uint32_t line = 0;    // from 1; of "--set": which one
-  std::uint32_t column = 0;  // code points, from 1
-  std::uint32_t width = 1;   // code points to underline
-  std::string source_line;   // the text of that line
+  std::string file;              // as the user gave it, or "--set"
+  std::uint32_t line = 0;        // from 1; of "--set": which one
+  std::uint32_t column = 0;      // code points, from 1
+  std::uint32_t width = 1;       // code points to underline
+  std::string source_line = {};  // the text of that line
 
   [[nodiscard]] bool is_set_option() const { return file == "--set"; }
   // "experiment.toml:18:1", "--set:2:1", "experiment.toml", or "" without a file.
@@ -32,18 +32,18 @@ struct Place {
 
 struct Problem {
   int code = 0;  // SKEP-nnnn
-  Place place;
-  std::string message;     // what is wrong, without the place
-  std::string suggestion;  // a name that was perhaps meant, or empty
-  std::string hint;        // a remedy, or empty; never together with a suggestion
-  std::string topic;       // what `explain` can say more about (a section), or empty
+  Place place = {};
+  std::string message = {};     // what is wrong, without the place
+  std::string suggestion = {};  // a name that was perhaps meant, or empty
+  std::string hint = {};        // a remedy, or empty; never together with a suggestion
+  std::string topic = {};       // what `explain` can say more about (a section), or empty
 };
 
 // Something to tell that does not stop anything.
 struct Note {
   int code = 0;  // 0: a plain note, else a warning of that number
-  std::string text;
-  std::string hint;
+  std::string text = {};
+  std::string hint = {};
 };
 
 struct ProblemStyle {

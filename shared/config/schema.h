@@ -37,7 +37,7 @@ constexpr Types operator|(Types a, Types b) {
 }
 
 // The form that a text must have.
-enum class Form : std::uint8_t { kAny, kRunName, kName, kAddressPort, kHash };
+enum class Form : std::uint8_t { kAny, kNotEmpty, kRunName, kName, kAddressPort, kHostPort, kHash };
 
 // Lists of words are separated by " | "; a word that ends with ":" stands for texts that begin with
 // it, one that begins with "*" for texts that end with the rest.

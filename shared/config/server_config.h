@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shared/config/experiment.h"
+#include "shared/config/host_port.h"
 
 namespace skep::config {
 
@@ -91,16 +92,5 @@ struct ServerConfig {
 [[nodiscard]] Validated<Loaded<ServerConfig>> LoadServerConfig(const std::string& path);
 [[nodiscard]] Validated<Loaded<ServerConfig>> ParseServerConfig(const std::string& text,
                                                                 const std::string& path);
-
-struct HostPort {
-  std::string host;  // without the brackets of an IPv6 address
-  std::uint16_t port = 0;
-};
-// "host:8443", "[::1]:8443", "127.0.0.1:0"; nothing for another form.
-[[nodiscard]] std::optional<HostPort> ParseHostPort(std::string_view text);
-// 0.0.0.0, [::] and their other spellings: to listen on, never to connect to.
-[[nodiscard]] bool IsWildcardHost(std::string_view host);
-// localhost and the loopback addresses.
-[[nodiscard]] bool IsLoopbackHost(std::string_view host);
 
 }  // namespace skep::config

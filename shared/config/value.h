@@ -28,7 +28,17 @@ struct DateOrTime {
 };
 
 struct Value {
-  std::variant<bool, std::int64_t, double, std::string, List, Table, DateOrTime> data;
+  using Data = std::variant<bool, std::int64_t, double, std::string, List, Table, DateOrTime>;
+  Data data;
+
+  // Defined out of line: inlined moves of the variant give GCC 12 false alarms
+  // (maybe-uninitialized).
+  Value(Data from);  // NOLINT(google-explicit-constructor)
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
 
   friend bool operator==(const Value&, const Value&) = default;
 
