@@ -17,22 +17,16 @@ struct Excerpt {
   std::size_t column;  // of the place, within the text
 };
 
-// Control characters become spaces: a line of a file must not be able to steer the terminal, and a
-// tab takes one column.
+// A tab takes one column, as the place counts it; other control characters must not reach the
+// terminal.
 Excerpt ExcerptOf(const Place& place) {
-  std::vector<std::string> points = CodePoints(place.source_line);
-  for (std::string& point : points) {
-    const auto byte = static_cast<unsigned char>(point[0]);
-    const bool is_control =
-        byte < 0x20 || byte == 0x7F ||
-        (byte == 0xC2 && point.size() == 2 && static_cast<unsigned char>(point[1]) < 0xA0);
-    if (is_control) point = " ";
-  }
+  std::string line = place.source_line;
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  const std::vector<std::string> points = CodePoints(Printable(line));
   std::size_t first = 0;
   std::size_t last = points.size();
   if (last > kShownColumns) {
-    const std::size_t middle = place.column;
-    first = middle > kShownColumns / 2 ? middle - kShownColumns / 2 : 0;
+    first = place.column > kShownColumns / 2 ? place.column - kShownColumns / 2 : 0;
     first = std::min(first, last - kShownColumns);
     last = first + kShownColumns;
   }

@@ -7,6 +7,7 @@
 
 #include "shared/base/suggest.h"
 #include "shared/config/toml_reader.h"
+#include "shared/config/utf8.h"
 #include "shared/config/value_check.h"
 
 namespace skep::config {
@@ -93,9 +94,10 @@ class Reader {
     for (const Section& section : schema_.sections()) {
       if (!section.name.empty()) names.push_back(section.name);
     }
-    Add(entry.key_place, {.code = 1012,
-                          .message = fmt::format("unknown section \"{}\"", entry.section),
-                          .suggestion = Suggest(entry.section, names)});
+    Add(entry.key_place,
+        {.code = 1012,
+         .message = fmt::format("unknown section \"{}\"", Printable(entry.section)),
+         .suggestion = Suggest(entry.section, names)});
   }
 
   void AddUnknown(const Entry& entry) {
@@ -103,9 +105,10 @@ class Reader {
     for (const Key& key : schema_.keys()) {
       if (key.section == entry.section) names.push_back(key.row->key);
     }
-    Problem problem{.code = 1012,
-                    .message = fmt::format("unknown key \"{}\"", Joined(entry.section, entry.key)),
-                    .suggestion = Suggest(entry.key, names)};
+    Problem problem{
+        .code = 1012,
+        .message = fmt::format("unknown key \"{}\"", Printable(Joined(entry.section, entry.key))),
+        .suggestion = Suggest(entry.key, names)};
     if (schema_.FindSection(entry.section) != nullptr) {
       problem.topic = entry.section;
     } else {

@@ -22,6 +22,13 @@ bool IsWhole(std::string_view text, std::size_t length) {
   return true;
 }
 
+// C0, DEL and C1.
+bool IsControl(std::string_view point) {
+  const auto first = static_cast<unsigned char>(point[0]);
+  if (point.size() == 2) return first == 0xC2 && static_cast<unsigned char>(point[1]) < 0xA0;
+  return first < 0x20 || first == 0x7F;
+}
+
 }  // namespace
 
 std::vector<std::string> CodePoints(std::string_view text) {
@@ -37,6 +44,12 @@ std::vector<std::string> CodePoints(std::string_view text) {
     }
   }
   return points;
+}
+
+std::string Printable(std::string_view text) {
+  std::string printable;
+  for (const std::string& point : CodePoints(text)) printable += IsControl(point) ? "?" : point;
+  return printable;
 }
 
 std::string JsonText(std::string_view text) {

@@ -12,6 +12,8 @@ namespace skep::config {
 
 // The text cut into code points; a byte that is not part of one stands alone, as "?".
 [[nodiscard]] std::vector<std::string> CodePoints(std::string_view text);
+// The same text with "?" for control characters and for what is not UTF-8: safe on a terminal.
+[[nodiscard]] std::string Printable(std::string_view text);
 // A JSON string with its quotes; what is not UTF-8 becomes "?".
 [[nodiscard]] std::string JsonText(std::string_view text);
 

@@ -210,8 +210,9 @@ class Check {
     if (!HasForm(text, row_.form)) return Refuse(FormText(row_.form));
     if (row_.words.empty() || IsAmong(text, row_.words)) return check;
     if (is_alone && (row_.types & (kDuration | kSize | kRate))) return WrongType();
-    ValueCheck refused = Refuse(QuotedWords(row_.present.empty() ? row_.words : row_.present));
-    refused.suggestion = Suggest(text, Words(row_.words));
+    const std::string_view allowed = row_.present.empty() ? row_.words : row_.present;
+    ValueCheck refused = Refuse(QuotedWords(allowed));
+    refused.suggestion = Suggest(text, Words(allowed));
     return refused;
   }
 
