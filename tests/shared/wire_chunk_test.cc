@@ -126,6 +126,15 @@ TEST_CASE("a chunk longer than the agreed size is refused", "[unit]") {
   CHECK(CodeOf(payload) == 3304);
 }
 
+TEST_CASE("a last chunk longer than the agreed size is refused", "[unit]") {
+  ChunkReceiver receiver({.id = 3, .total = 17, .offset = 0, .chunk_bytes = kSize});
+  ChunkSender sender({.id = 3, .total = 17, .offset = 0, .chunk_bytes = 17});
+  const auto refused = receiver.Accept(PayloadOf(sender.NextFrame(Body(17))));
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == 3304);
+  CHECK(receiver.received() == 0);
+}
+
 TEST_CASE("a chunk past the end of its transfer is refused", "[unit]") {
   ChunkReceiver receiver({.id = 3, .total = 40, .offset = 32, .chunk_bytes = kSize});
   Bytes payload = With(8, std::uint64_t{32});

@@ -143,19 +143,20 @@ TEST_CASE("a plan with a tensor named twice is refused", "[unit]") {
 }
 
 TEST_CASE("a plan whose sizes overflow 64 bits is refused", "[unit]") {
-  // 2^32-1 four times: the product passes 2^64.
-  const Bytes tensor = *FromHex(
-      "0a017710011a14"
-      "ffffffff0f"
-      "ffffffff0f"
-      "ffffffff0f"
-      "ffffffff0f");
-  Bytes plan = *FromHex("080112");
-  plan.push_back(static_cast<std::uint8_t>(tensor.size()));
-  Append(plan, tensor);
-  const auto decoded = DecodePlan(plan);
-  REQUIRE_FALSE(decoded.has_value());
-  CHECK(decoded.error().code == 3208);
+  // 2^16 four times: the product is 2^64, which would read 0.
+  const auto bytes =
+      EncodePlan(PlanOf({{.name = "w", .shape = {1U << 16, 1U << 16, 1U << 16, 1U << 16}}}));
+  REQUIRE_FALSE(bytes.has_value());
+  CHECK(bytes.error().code == 5307);
+}
+
+TEST_CASE("a manifest of an evaluation lists encoding 0 alone", "[unit]") {
+  Samples samples(4);
+  Manifest manifest = samples.AnyManifest();
+  manifest.encodings = {Encoding::kNone};
+  CHECK(DecodeManifest(EncodeManifest(manifest)).value() == manifest);
+  manifest.encodings.clear();
+  CHECK(DecodeManifest(EncodeManifest(manifest)).error().code == 3212);
 }
 
 TEST_CASE("a plan of 2^34 values is the largest", "[unit]") {

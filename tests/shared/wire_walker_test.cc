@@ -152,6 +152,15 @@ TEST_CASE("a field may not pass the end of its sub-message", "[unit]") {
                "00") == 3206);
 }
 
+TEST_CASE("a double may not pass the end of its sub-message", "[unit]") {
+  // UploadBegin.metrics: an id, then seven bytes of a value that would go on into the parent.
+  CHECK(CodeOf(MessageId::kUploadBegin,
+               "520a"
+               "0801"
+               "1100000000000000"
+               "5801") == 3206);
+}
+
 TEST_CASE("an unknown field is refused", "[unit]") {
   CHECK(CodeOf(MessageId::kComeBack,
                "10011801"
@@ -396,6 +405,8 @@ TEST_CASE("a label with white space at an end, or a control or direction charact
   CHECK(label("\xC3\x28") == 3210);
   CHECK(label("\xED\xA0\x80") == 3210);
   CHECK(label("\xC0\xAF") == 3210);
+  CHECK(label("\xE0\x80\xAF") == 3210);
+  CHECK(label("\xF0\x80\x80\xAF") == 3210);
   CHECK(label("\xF4\x90\x80\x80") == 3210);
   CHECK(label(std::string(65, 'a')) == 3210);
 }
