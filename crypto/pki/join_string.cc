@@ -135,9 +135,10 @@ Result<JoinString> ParseJoinString(std::string_view text) {
   join.pin = Hash32::From(checked.first(Hash32::kBytes)).value();
   join.secret = wire::JoinSecret::From(checked.subspan(Hash32::kBytes)).value();
   const auto stored = LoadLittle<std::uint32_t>(code.data() + kCheckedBytes);
+  const bool is_whole = stored == Checksum(front, checked);
   Wipe(code);
   SKEP_TRY(ParseEndpoint(front.substr(kScheme.size(), mark - kScheme.size()), join));
-  if (stored != Checksum(front, checked)) return Damaged("its checksum is wrong");
+  if (!is_whole) return Damaged("its checksum is wrong");
   return join;
 }
 
