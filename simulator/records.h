@@ -34,6 +34,7 @@ struct RunStart {
   std::string run_id;  // 32 hexadecimal digits
   std::string version;
   std::string command;  // reproduces the run
+  std::string folder;   // where relative paths of the configuration start, seen from the run directory
   WallMs time = 0;
   std::uint64_t seed = 0;
   Hash32 config_sha256;
@@ -54,6 +55,7 @@ struct RunStart {
   std::uint64_t memory_plan_bytes = 0;
   std::optional<std::uint32_t> resumed_from;
   std::string target_metric;  // "test/accuracy"
+  bool is_target_maximised = true;
   std::optional<double> target;
   std::vector<std::string> classes;
   std::vector<ClientInfo> clients;
