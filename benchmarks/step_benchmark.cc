@@ -225,7 +225,8 @@ int Run(int argc, char** argv) {
                                Workload{"2nn", two_hidden, 10}, Workload{"2nn", two_hidden, 50}}) {
     PrintStep(load, CompareSteps(load, options), options);
   }
-  for (const std::size_t size : {7'850, 199'210, 1'663'370}) MeasureVectors(size, options);
+  for (const std::size_t size : std::initializer_list<std::size_t>{7'850, 199'210, 1'663'370})
+    MeasureVectors(size, options);
   return 0;
 }
 

@@ -50,28 +50,43 @@ struct DotTileRange {
   std::size_t end;
 };
 
+// Where the four sums of a row go: over what an earlier pass left there, or over the bias.
+struct DotEnd {
+  const float* before;  // null: nothing
+  float* y;
+  bool rectify;
+};
+
+template <std::size_t C>
+[[gnu::always_inline]] inline void FinishRow(const DotEnd& end, Vector::Quad sums) {
+  if constexpr (C == 4) {
+    if (end.before != nullptr) sums = Vector::QuadAdd(sums, Vector::QuadLoad(end.before));
+    // Not a plain maximum: NaN stays NaN, so that a diverged model is seen.
+    if (end.rectify) sums = Vector::QuadRelu(sums);
+    Vector::QuadStore(end.y, sums);
+  } else {
+    float value[4];
+    Vector::QuadStore(value, sums);
+    for (std::size_t c = 0; c < C; ++c) {
+      if (end.before != nullptr) value[c] += end.before[c];
+      if (end.rectify && value[c] < 0) value[c] = 0;
+      end.y[c] = value[c];
+    }
+  }
+}
+
 template <std::size_t R, std::size_t C>
 [[gnu::always_inline]] inline void FinishDots(const DenseForward& op, const DotTileRange& at,
                                               const Reg (&sum)[R][C]) {
-  const bool is_first = at.begin == 0;
-  const bool is_last = at.end == op.inputs;
-  for (std::size_t r = 0; r < R; ++r) {
-    const Vector::Quad quad = Vector::Sums(sum[r][0], C > 1 ? sum[r][1 % C] : Vector::Zero(),
+  const float* bias = op.bias == nullptr ? nullptr : op.bias + at.output;
+  const bool rectify = op.relu && at.end == op.inputs;
+  float* y = op.y + at.row * op.y_stride + at.output;
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < R; ++r, y += op.y_stride) {
+    const Vector::Quad sums = Vector::Sums(sum[r][0], C > 1 ? sum[r][1 % C] : Vector::Zero(),
                                            C > 2 ? sum[r][2 % C] : Vector::Zero(),
                                            C > 3 ? sum[r][3 % C] : Vector::Zero());
-    float value[4];
-    __builtin_memcpy(value, &quad, sizeof value);
-    float* y = op.y + (at.row + r) * op.y_stride + at.output;
-    for (std::size_t c = 0; c < C; ++c) {
-      if (!is_first) {
-        value[c] += y[c];
-      } else if (op.bias != nullptr) {
-        value[c] += op.bias[at.output + c];
-      }
-      // Not max(): NaN stays NaN, so that a diverged model is seen.
-      if (is_last && op.relu && value[c] < 0) value[c] = 0;
-      y[c] = value[c];
-    }
+    FinishRow<C>({at.begin == 0 ? bias : y, y, rectify}, sums);
   }
 }
 
@@ -80,8 +95,10 @@ void DotTile(const DenseForward& op, const DotTileRange& at) {
   const float* x = op.x + at.row * op.x_stride;
   const float* w = op.weights + at.output * op.inputs;
   Reg sum[R][C];
-  for (auto& row : sum) {
-    for (Reg& one : row) one = Vector::Zero();
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (std::size_t c = 0; c < C; ++c) sum[r][c] = Vector::Zero();
   }
   const auto step = [&](const auto& load) {
     Reg values[R];
@@ -200,19 +217,22 @@ void OuterTile(const OuterSum& op, const OuterTileRange& at) {
   const float* a = op.a + at.row * op.a_row;
   const float* b = op.b + at.column;
   Reg sum[R][V];
-  for (auto& row : sum) {
-    for (Reg& one : row) one = Vector::Zero();
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < V; ++v) sum[r][v] = Vector::Zero();
   }
   for (std::size_t t = 0; t < op.depth; ++t, a += op.a_step, b += op.b_step) {
-    Reg factor[R];
-#pragma GCC unroll 8
-    for (std::size_t r = 0; r < R; ++r) factor[r] = Vector::Set(a[r * op.a_row]);
+    Reg values[V];
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < V; ++v) {
-      const Reg value =
-          v + 1 < V ? Vector::Load(b + v * kLanes) : Vector::Load(b + v * kLanes, at.last);
+      values[v] = v + 1 < V ? Vector::Load(b + v * kLanes) : Vector::Load(b + v * kLanes, at.last);
+    }
 #pragma GCC unroll 8
-      for (std::size_t r = 0; r < R; ++r) sum[r][v] = Vector::Fma(factor[r], value, sum[r][v]);
+    for (std::size_t r = 0; r < R; ++r) {
+      const Reg factor = Vector::Set(a[r * op.a_row]);
+#pragma GCC unroll 8
+      for (std::size_t v = 0; v < V; ++v) sum[r][v] = Vector::Fma(factor, values[v], sum[r][v]);
     }
   }
   FinishOuter<R, V>(op, at, sum);

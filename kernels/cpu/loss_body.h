@@ -31,33 +31,43 @@ Reg Exp(Reg x) {
   return Vector::TimesPowerOfTwo(power, shifted);
 }
 
-// ln x for x >= 1, finite, in double; NaN stays NaN. x = 2^e m with m near 1, ln m = 2 artanh((m -
-// 1) / (m + 1)).
-double Log(double x) {
-  if (x != x) return x;
-  std::uint64_t bits = 0;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  std::int64_t exponent = static_cast<std::int64_t>(bits >> 52) - 1023;
-  bits = (bits & 0x000FFFFFFFFFFFFFU) | 0x3FF0000000000000U;
-  double m = 0;
-  __builtin_memcpy(&m, &bits, sizeof m);
-  if (m > 1.4142135623730951) {
-    m *= 0.5;
-    ++exponent;
-  }
-  const double s = (m - 1) / (m + 1);
-  const double z = s * s;
-  double series = 0;
-  for (int term = 21; term >= 1; term -= 2) series = series * z + 1.0 / term;
-  return static_cast<double>(exponent) * 0.6931471805599453 + 2 * s * series;
-}
+// Rows whose logarithms are taken in one loop.
+constexpr std::size_t kLossRows = 16;
 
-float LargestLane(Reg v) {
-  float lane[kLanes];
-  __builtin_memcpy(lane, &v, sizeof lane);
-  float largest = lane[0];
-  for (std::size_t i = 1; i < kLanes; ++i) largest = lane[i] > largest ? lane[i] : largest;
-  return largest;
+// x[i] = ln x[i] for x >= 1, finite, in double; NaN stays NaN. x = 2^e m with m near 1, ln m = 2
+// artanh((m - 1) / (m + 1)).
+void TakeLogarithms(double (&x)[kLossRows]) {
+  for (double& value : x) {
+    std::uint64_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    // The exponent, still biased, as the low mantissa bits of 2^52: an integer made a double
+    // without a conversion.
+    std::uint64_t exponent_bits = (bits >> 52) | 0x4330000000000000U;
+    bits = (bits & 0x000FFFFFFFFFFFFFU) | 0x3FF0000000000000U;
+    double exponent = 0;
+    double m = 0;
+    __builtin_memcpy(&exponent, &exponent_bits, sizeof exponent);
+    __builtin_memcpy(&m, &bits, sizeof m);
+    exponent -= 0x1p52 + 1023;
+    const bool is_above = m > 1.4142135623730951;
+    m = is_above ? m * 0.5 : m;
+    exponent = is_above ? exponent + 1 : exponent;
+    const double s = (m - 1) / (m + 1);
+    const double z = s * s;
+    double series = 1.0 / 21;
+    series = series * z + 1.0 / 19;
+    series = series * z + 1.0 / 17;
+    series = series * z + 1.0 / 15;
+    series = series * z + 1.0 / 13;
+    series = series * z + 1.0 / 11;
+    series = series * z + 1.0 / 9;
+    series = series * z + 1.0 / 7;
+    series = series * z + 1.0 / 5;
+    series = series * z + 1.0 / 3;
+    series = series * z + 1.0;
+    const double logarithm = exponent * 0.6931471805599453 + 2 * s * series;
+    value = value == value ? logarithm : value;
+  }
 }
 
 float SumOfLanes(Reg v) {
@@ -79,7 +89,7 @@ RowSum SumExponentials(float* row, std::size_t classes, bool keep) {
     const Mask lanes = Vector::FirstLanes(Least(kLanes, classes - c));
     most = Vector::Max(most, Vector::LoadOr(row + c, lanes, -__builtin_inff()));
   }
-  const float largest = LargestLane(most);
+  const float largest = Vector::Largest(most);
   Reg sum = Vector::Zero();
   for (std::size_t c = 0; c < classes; c += kLanes) {
     const Mask lanes = Vector::FirstLanes(Least(kLanes, classes - c));
@@ -96,28 +106,45 @@ std::size_t FirstLargest(const float* row, std::size_t classes) {
   return best;
 }
 
+// Turns the exponentials in `row` into the gradient of this row's part of the mean loss.
+void WriteGradient(float* row, std::size_t classes, std::size_t label, float sum, float per_row) {
+  const Reg scale = Vector::Set(per_row / sum);
+  for (std::size_t c = 0; c < classes; c += kLanes) {
+    const Mask lanes = Vector::FirstLanes(Least(kLanes, classes - c));
+    Vector::Store(row + c, Vector::Mul(Vector::Load(row + c, lanes), scale), lanes);
+  }
+  row[label] -= per_row;
+}
+
+void AddLossOfRows(const SoftmaxLoss& op, std::size_t first, std::size_t rows, LossSum& total) {
+  const float per_row = 1.0F / static_cast<float>(op.rows);
+  double logarithm[kLossRows];
+  double margin[kLossRows];  // the label's logit - the largest
+  bool is_right[kLossRows];
+  for (double& value : logarithm) value = 1;
+  for (std::size_t i = 0; i < rows; ++i) {
+    float* row = op.logits + (first + i) * op.stride;
+    const auto label = static_cast<std::size_t>(op.labels[first + i]);
+    is_right[i] = !op.gradient && FirstLargest(row, op.classes) == label;
+    margin[i] = static_cast<double>(row[label]);
+    const RowSum sum = SumExponentials(row, op.classes, op.gradient);
+    margin[i] -= static_cast<double>(sum.largest);
+    logarithm[i] = static_cast<double>(sum.exponentials);
+    if (op.gradient) WriteGradient(row, op.classes, label, sum.exponentials, per_row);
+  }
+  TakeLogarithms(logarithm);
+  for (std::size_t i = 0; i < rows; ++i) {
+    const double loss = logarithm[i] - margin[i];
+    const bool is_number = loss == loss;
+    total.loss += loss;
+    total.correct += is_number && is_right[i] ? 1 : 0;
+  }
+}
+
 LossSum Loss(const SoftmaxLoss& op) {
   LossSum total{0, 0};
-  const float per_row = 1.0F / static_cast<float>(op.rows);
-  for (std::size_t r = 0; r < op.rows; ++r) {
-    float* row = op.logits + r * op.stride;
-    const auto label = static_cast<std::size_t>(op.labels[r]);
-    const double logit = static_cast<double>(row[label]);
-    const RowSum sum = SumExponentials(row, op.classes, op.gradient);
-    const double loss =
-        Log(static_cast<double>(sum.exponentials)) - (logit - static_cast<double>(sum.largest));
-    total.loss += loss;
-    if (!op.gradient) {
-      const bool is_number = loss == loss;
-      if (is_number && FirstLargest(row, op.classes) == label) ++total.correct;
-      continue;
-    }
-    const Reg scale = Vector::Set(per_row / sum.exponentials);
-    for (std::size_t c = 0; c < op.classes; c += kLanes) {
-      const Mask lanes = Vector::FirstLanes(Least(kLanes, op.classes - c));
-      Vector::Store(row + c, Vector::Mul(Vector::Load(row + c, lanes), scale), lanes);
-    }
-    row[label] -= per_row;
+  for (std::size_t first = 0; first < op.rows; first += kLossRows) {
+    AddLossOfRows(op, first, Least(kLossRows, op.rows - first), total);
   }
   return total;
 }

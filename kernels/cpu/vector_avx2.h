@@ -51,6 +51,12 @@ struct Vector {
   }
   // v, and 0 in the lanes that are not in `m`.
   static Reg Keep(Reg v, Mask m) { return _mm256_and_ps(_mm256_castsi256_ps(m), v); }
+  // The largest lane; any lane where one is NaN.
+  static float Largest(Reg v) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+  }
   // v times 2^n, where n stands in the low bits of `shifted`.
   static Reg TimesPowerOfTwo(Reg v, Reg shifted) {
     const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
@@ -62,6 +68,11 @@ struct Vector {
     const Reg all = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
     return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
   }
+  static Quad QuadLoad(const float* p) { return _mm_loadu_ps(p); }
+  static void QuadStore(float* p, Quad v) { _mm_storeu_ps(p, v); }
+  static Quad QuadAdd(Quad a, Quad b) { return _mm_add_ps(a, b); }
+  // max(0, v); NaN stays NaN.
+  static Quad QuadRelu(Quad v) { return _mm_max_ps(_mm_setzero_ps(), v); }
 };
 
 }  // namespace

@@ -40,6 +40,8 @@ struct Vector {
   }
   // v, and 0 in the lanes that are not in `m`.
   static Reg Keep(Reg v, Mask m) { return _mm512_maskz_mov_ps(m, v); }
+  // The largest lane; any lane where one is NaN.
+  static float Largest(Reg v) { return _mm512_reduce_max_ps(v); }
   // v times 2^n, where n stands in the low bits of `shifted`.
   static Reg TimesPowerOfTwo(Reg v, Reg shifted) {
     const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
@@ -54,6 +56,11 @@ struct Vector {
     const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
     return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
   }
+  static Quad QuadLoad(const float* p) { return _mm_loadu_ps(p); }
+  static void QuadStore(float* p, Quad v) { _mm_storeu_ps(p, v); }
+  static Quad QuadAdd(Quad a, Quad b) { return _mm_add_ps(a, b); }
+  // max(0, v); NaN stays NaN.
+  static Quad QuadRelu(Quad v) { return _mm_max_ps(_mm_setzero_ps(), v); }
 };
 
 }  // namespace

@@ -59,6 +59,12 @@ struct Vector {
     for (std::size_t i = m; i < kLanes; ++i) v[i] = 0;
     return v;
   }
+  // The largest lane; any lane where one is NaN.
+  static float Largest(Reg v) {
+    const float low = v[0] > v[1] ? v[0] : v[1];
+    const float high = v[2] > v[3] ? v[2] : v[3];
+    return low > high ? low : high;
+  }
   // v times 2^n, where n stands in the low bits of `shifted`.
   static Reg TimesPowerOfTwo(Reg v, Reg shifted) {
     const Bits exponent = (reinterpret_cast<Bits>(shifted) << 23) + 0x3F800000U;
@@ -69,6 +75,12 @@ struct Vector {
     return Quad{(a[0] + a[2]) + (a[1] + a[3]), (b[0] + b[2]) + (b[1] + b[3]),
                 (c[0] + c[2]) + (c[1] + c[3]), (d[0] + d[2]) + (d[1] + d[3])};
   }
+
+  static Quad QuadLoad(const float* p) { return Load(p); }
+  static void QuadStore(float* p, Quad v) { Store(p, v); }
+  static Quad QuadAdd(Quad a, Quad b) { return a + b; }
+  // max(0, v); NaN stays NaN.
+  static Quad QuadRelu(Quad v) { return Max(Zero(), v); }
 
  private:
   static Reg Choose(Bits mask, Reg yes, Reg no) {

@@ -21,7 +21,7 @@ struct Shape {
 const std::vector<Shape>& Shapes() {
   static const std::vector<Shape> shapes = [] {
     std::vector<Shape> all;
-    for (const std::size_t odd : {1, 7, 15, 16, 17, 63, 65}) {
+    for (const std::size_t odd : test::Sizes{1, 7, 15, 16, 17, 63, 65}) {
       all.push_back({odd, 17, 10});
       all.push_back({3, odd, 10});
       all.push_back({10, 33, odd});
@@ -191,7 +191,7 @@ TEST_CASE("the gradient of a layer's weights is that of the double reference", "
 
 TEST_CASE("cross-entropy of equal outputs is the logarithm of their number", "[unit]") {
   for (const Isa isa : AvailableIsas()) {
-    for (const std::size_t classes : {2, 7, 10, 16, 17, 65, 1000}) {
+    for (const std::size_t classes : test::Sizes{2, 7, 10, 16, 17, 65, 1000}) {
       std::vector<float> logits(3 * classes, 0.0F);
       const std::vector<std::int32_t> labels{0, 1, static_cast<std::int32_t>(classes) - 1};
       const LossSum sum = TrainingLoopsFor(isa).softmax_loss({.logits = logits.data(),

@@ -152,7 +152,7 @@ TEST_CASE("the step rounds every operation by itself", "[unit]") {
 TEST_CASE("every instruction set gives the sums of the definition, bit for bit", "[unit]") {
   for (const Isa isa : AvailableIsas()) {
     const SumLoops& loops = SumLoopsFor(isa);
-    for (const std::size_t size : {0, 1, 7, 8, 9, 15, 16, 17, 63, 65, 1000}) {
+    for (const std::size_t size : test::Sizes{0, 1, 7, 8, 9, 15, 16, 17, 63, 65, 1000}) {
       // Weights with few bits, with many, and tiny: the portable set has a short cut for the first.
       for (const double weight : {1.0, 600.0, 1048576.0, 0.7071067811865476, 1.0 / 3, 1e-12}) {
         INFO(IsaName(isa) << ", " << size << " values, weight " << weight);
@@ -182,7 +182,7 @@ TEST_CASE("every instruction set gives the sums of the definition, bit for bit",
 
 TEST_CASE("every instruction set merges and steps alike", "[unit]") {
   for (const Isa isa : AvailableIsas()) {
-    for (const std::size_t size : {0, 1, 7, 8, 9, 15, 16, 17, 63, 65}) {
+    for (const std::size_t size : test::Sizes{0, 1, 7, 8, 9, 15, 16, 17, 63, 65}) {
       INFO(IsaName(isa) << ", " << size << " values");
       std::vector<std::int64_t> sum(size);
       std::vector<std::int64_t> other(size);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "tests/kernels/reference.h"
 #include "tests/support/catch.h"
@@ -64,7 +65,7 @@ TEST_CASE("an untrained ten-class softmax has loss 2.302585", "[unit]") {
 TEST_CASE("outputs, loss and gradient are those of the double reference", "[unit]") {
   for (const Isa isa : AvailableIsas()) {
     for (const model::ModelSpec& spec : Models()) {
-      for (const std::size_t rows : {1, 2, 7, 10, 16, 17}) {
+      for (const std::size_t rows : test::Sizes{1, 2, 7, 10, 16, 17}) {
         test::Unaligned params(test::RandomFloats(spec.layout()->values(), 3, 0.5F));
         const Batch batch = RandomBatch(spec, rows, rows);
         const test::ReferenceNetwork reference(spec);
@@ -230,19 +231,36 @@ TEST_CASE("a diverging model shows in the loss and in the parameters", "[unit]")
   }
 }
 
-TEST_CASE("two workspaces give the same bits", "[unit]") {
-  const model::ModelSpec spec = Spec(33, {"dense 15", "relu", "dense 10"});
-  std::vector<std::vector<float>> results;
-  for (const std::size_t max_batch : {10, 600}) {
-    Network network(spec, max_batch, DetectIsa());
-    std::vector<float> params = test::RandomFloats(spec.layout()->values(), 2);
-    for (std::uint64_t t = 0; t < 5; ++t) {
-      const Batch batch = RandomBatch(spec, 10, t);
-      network.TrainStep(params, batch.x.data(), batch.y.data(), 10, {.learning_rate = 0.1F});
-    }
-    results.push_back(params);
+// Five steps of one client in a workspace of its own.
+std::vector<float> TrainOnce(const model::ModelSpec& spec, std::size_t max_batch,
+                             std::uint64_t client) {
+  Network network(spec, max_batch, DetectIsa());
+  std::vector<float> params = test::RandomFloats(spec.layout()->values(), 2);
+  for (std::uint64_t t = 0; t < 5; ++t) {
+    const Batch batch = RandomBatch(spec, 10, 100 * client + t);
+    network.TrainStep(params, batch.x.data(), batch.y.data(), 10, {.learning_rate = 0.1F});
   }
-  CHECK(results[0] == results[1]);
+  return params;
+}
+
+TEST_CASE("the size of a workspace changes no bit", "[unit]") {
+  const model::ModelSpec spec = Spec(33, {"dense 15", "relu", "dense 10"});
+  CHECK(TrainOnce(spec, 10, 1) == TrainOnce(spec, 600, 1));
+}
+
+TEST_CASE("workers side by side give the bits of one alone", "[unit]") {
+  constexpr std::size_t kWorkers = 4;
+  const model::ModelSpec spec = Spec(33, {"dense 15", "relu", "dense 10"});
+  std::vector<std::vector<float>> together(kWorkers);
+  std::vector<std::thread> workers;
+  for (std::size_t k = 0; k < kWorkers; ++k) {
+    workers.emplace_back([&spec, &together, k] { together[k] = TrainOnce(spec, 10, k); });
+  }
+  for (std::thread& worker : workers) worker.join();
+  for (std::size_t k = 0; k < kWorkers; ++k) {
+    INFO("client " << k);
+    CHECK(together[k] == TrainOnce(spec, 10, k));
+  }
 }
 
 }  // namespace

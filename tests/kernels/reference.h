@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "shared/model/model_spec.h"
 
 namespace skep::kernels::test {
+
+using Sizes = std::initializer_list<std::size_t>;
 
 // Values in [-scale, scale), the same for the same seed.
 std::vector<float> RandomFloats(std::size_t count, std::uint64_t seed, float scale = 1);

@@ -33,8 +33,8 @@ double NormByDefinition(std::span<const float> values) {
 }
 
 TEST_CASE("the norm has the bits of its definition at every size", "[unit]") {
-  for (const std::size_t size :
-       {0, 1, 7, 1023, 1024, 1025, 2048, 7850, 8192, 16384, 16385, 17000, 66560, 199210}) {
+  for (const std::size_t size : test::Sizes{0, 1, 7, 1023, 1024, 1025, 2048, 7850, 8192, 16384,
+                                            16385, 17000, 66560, 199210}) {
     INFO(size << " values");
     std::vector<float> values = test::RandomFloats(size, size, 10);
     for (std::size_t i = 0; i < size; i += 97)
@@ -47,7 +47,7 @@ TEST_CASE("the norm has the bits of its definition at every size", "[unit]") {
 }
 
 TEST_CASE("every instruction set sums blocks in index order", "[unit]") {
-  for (const std::size_t blocks : {1, 7, 8, 9, 15, 16, 17, 33}) {
+  for (const std::size_t blocks : test::Sizes{1, 7, 8, 9, 15, 16, 17, 33}) {
     test::Unaligned values(test::RandomFloats(blocks * kNormBlock, blocks, 100));
     std::vector<double> expected(blocks);
     for (std::size_t i = 0; i < blocks * kNormBlock; ++i) {
@@ -88,7 +88,7 @@ TEST_CASE("subnormals, -0 and an empty update are ordinary", "[unit]") {
 }
 
 TEST_CASE("values that are not finite are counted, and the first is named", "[unit]") {
-  for (const std::size_t size : {1, 1023, 1024, 5000, 20000}) {
+  for (const std::size_t size : test::Sizes{1, 1023, 1024, 5000, 20000}) {
     for (const float bad : {kNaN, kInfinity, -kInfinity}) {
       std::vector<float> values = test::RandomFloats(size, 3);
       values[size / 2] = bad;
@@ -111,7 +111,7 @@ TEST_CASE("opposite infinities do not cancel", "[unit]") {
 }
 
 TEST_CASE("a difference is taken in float, in place too", "[unit]") {
-  for (const std::size_t size : {0, 1, 7, 15, 16, 17, 63, 65}) {
+  for (const std::size_t size : test::Sizes{0, 1, 7, 15, 16, 17, 63, 65}) {
     test::Unaligned trained(test::RandomFloats(size, 1));
     const std::vector<float> received = test::RandomFloats(size, 2);
     std::vector<float> expected(size);
