@@ -182,11 +182,19 @@ struct OpenRound {
   std::vector<UpdateRow> updates;     // acknowledged, by seq
 };
 
+// A client's latest update in a published round of a run.
+struct ContributionRow {
+  ClientNumber client = 0;
+  UpdateId update;
+  WallMs opened = 0;  // of that round
+};
+
 struct RunSnapshot {
   RunRow run;
   std::vector<OpenRound> open_rounds;  // states open and closing
   std::vector<RoundRow> rounds;  // the ended attempts, oldest first, for metrics and stop rules
   std::uint32_t evaluated_round = 0;  // last round with T7 (central), 0 = none
+  std::vector<ContributionRow> contributions;  // one a client
 };
 
 struct DeviceRow {
