@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "shared/base/rng.h"
+#include "shared/base/suggest.h"
 #include "shared/base/try.h"
 
 namespace skep::model {
@@ -81,8 +82,11 @@ class Builder {
     return Error{1301, Place() + reason, ""};
   }
   [[nodiscard]] Error UnknownWord(const std::string& word,
-                                  const std::vector<std::string>& known) const {
-    return Error{1301, Place() + "unknown word \"" + word + "\"", "known: " + Joined(known)};
+                                  const std::vector<std::string_view>& known) const {
+    const std::string suggestion = Suggest(word, known);
+    return Error{
+        1301, Place() + "unknown word \"" + word + "\"",
+        suggestion.empty() ? "known: " + Joined(known) : "did you mean \"" + suggestion + "\"?"};
   }
 
   Status AddPlain(const std::vector<std::string>& words) {

@@ -71,10 +71,11 @@ TEST_CASE("an unknown word is refused by line", "[unit]") {
   const Error layer = RefusalOf({"dens 4"});
   CHECK(layer.code == 1301);
   CHECK(layer.message == "model.layers, line 1 \"dens 4\": unknown word \"dens\"");
-  CHECK(layer.hint == "known: dense, relu, flatten");
+  CHECK(layer.hint == "did you mean \"dense\"?");
+  CHECK(RefusalOf({"pooling 2"}).hint == "known: dense, relu, flatten");
   const Error option = RefusalOf({"dense 4 nobais"});
   CHECK(option.message == "model.layers, line 1 \"dense 4 nobais\": unknown word \"nobais\"");
-  CHECK(option.hint == "known: nobias");
+  CHECK(option.hint == "did you mean \"nobias\"?");
 }
 
 TEST_CASE("numbers of outputs that are none are refused", "[unit]") {
