@@ -42,8 +42,8 @@ Simulation::Impl::Turn& Simulation::Impl::StartTurn(ClientNumber client,
 SharedRound& Simulation::Impl::Shared(const wire::TaskOffer& offer) {
   const wire::Manifest manifest = wire::DecodeManifest(offer.manifest.payload).value();
   if (shared_.plan_hash != manifest.plan_sha256) {
-    const wire::PlanMessage plan = aggregator::PlanForRound(*setup_.spec, manifest.round);
-    shared_.plan = std::make_shared<const wire::PlanMessage>(plan);
+    const wire::Plan plan = aggregator::PlanForRound(*setup_.spec, manifest.round);
+    shared_.plan = std::make_shared<const wire::Plan>(plan);
     shared_.plan_hash = manifest.plan_sha256;
   }
   if (shared_.model.sha256 != manifest.model_sha256) {

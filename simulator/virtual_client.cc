@@ -28,7 +28,7 @@ Status VirtualClient::Verify(const wire::SignedManifest&) {
   return Ok();
 }
 
-Result<std::uint32_t> VirtualClient::CountExamples(const wire::PlanMessage&, wire::TaskKind kind) {
+Result<std::uint32_t> VirtualClient::CountExamples(const wire::Plan&, wire::TaskKind kind) {
   const std::size_t rows =
       kind == wire::TaskKind::kEvaluate ? data_.test.size() : data_.train.size();
   if (rows == 0)
@@ -55,11 +55,11 @@ double VirtualClient::Uniform() {
       .Uniform();
 }
 
-std::shared_ptr<const wire::PlanMessage> VirtualClient::CachedPlan(const Hash32& sha256) {
+std::shared_ptr<const wire::Plan> VirtualClient::CachedPlan(const Hash32& sha256) {
   return sha256 == shared_.plan_hash ? shared_.plan : nullptr;
 }
 
-void VirtualClient::KeepPlan(const Hash32&, std::shared_ptr<const wire::PlanMessage>) {}
+void VirtualClient::KeepPlan(const Hash32&, std::shared_ptr<const wire::Plan>) {}
 
 std::optional<client::Body> VirtualClient::CachedModel(const Hash32& sha256) {
   if (sha256 != shared_.model.sha256) return std::nullopt;

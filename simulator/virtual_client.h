@@ -17,7 +17,7 @@ namespace skep::simulator {
 // What all clients of a round share, so that nobody decodes or copies it per client.
 struct SharedRound {
   Hash32 plan_hash;
-  std::shared_ptr<const wire::PlanMessage> plan;
+  std::shared_ptr<const wire::Plan> plan;
   client::Body model;
 };
 
@@ -38,12 +38,12 @@ class VirtualClient final : public client::Device {
   [[nodiscard]] ClientNumber number() const { return identity_.number; }
 
   [[nodiscard]] Status Verify(const wire::SignedManifest& manifest) override;
-  [[nodiscard]] Result<std::uint32_t> CountExamples(const wire::PlanMessage& plan,
+  [[nodiscard]] Result<std::uint32_t> CountExamples(const wire::Plan& plan,
                                                     wire::TaskKind kind) override;
   [[nodiscard]] UpdateId NewUpdateId() override;
   [[nodiscard]] double Uniform() override;
-  [[nodiscard]] std::shared_ptr<const wire::PlanMessage> CachedPlan(const Hash32& sha256) override;
-  void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::PlanMessage> plan) override;
+  [[nodiscard]] std::shared_ptr<const wire::Plan> CachedPlan(const Hash32& sha256) override;
+  void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Plan> plan) override;
   [[nodiscard]] std::optional<client::Body> CachedModel(const Hash32& sha256) override;
 
  private:
