@@ -59,7 +59,7 @@ Inspection Inspect(BytesView body, const model::Layout& layout, const AdmissionL
             .detail = fmt::format("update norm {:.4g} is above admission.max_norm {:.4g}",
                                   measured.l2, limits.max_norm)};
   }
-  return {.norm = measured.l2};
+  return {.norm = measured.l2, .detail = {}};
 }
 
 }  // namespace skep::aggregator

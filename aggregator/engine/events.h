@@ -243,8 +243,16 @@ struct RunEnded {
   int code = 0;
   std::string reason;
 };
-using Event =
-    std::variant<ClientOutcome, AttemptEnded, CentralEvaluated, SelectionOpened, RunEnded>;
+// An update of this device was refused in a way that counts against it. At the limit the driver
+// quarantines it durably and says so with DeviceChanged.
+struct DeviceStruck {
+  DeviceId device;
+  std::uint32_t strikes = 0;
+  int code = 0;
+  bool is_at_limit = false;
+};
+using Event = std::variant<ClientOutcome, AttemptEnded, CentralEvaluated, SelectionOpened, RunEnded,
+                           DeviceStruck>;
 struct Emit {
   Event event;
 };

@@ -46,6 +46,11 @@ class JobRunner {
     std::shared_ptr<const RunSpec> spec;
     Evaluator* evaluator = nullptr;
   };
+  [[nodiscard]] Result<const KnownRun*> Find(const RunId& id) const;
+  [[nodiscard]] Status Fold(const FoldJob& job);
+  [[nodiscard]] Result<Finished> Finish(const FinishJob& job);
+  [[nodiscard]] Result<Evaluated> Evaluate(const EvaluateJob& job);
+
   ModelSource& models_;
   BodySource& bodies_;
   std::map<RunId, KnownRun> runs_;

@@ -69,7 +69,7 @@ struct RunSpec {
   int scale = 0;  // S of the exact sum (kernels/fixed_point.h)
   model::ModelSpec model;
   Hash32 initial_model;                // model hash
-  wire::Plan plan;              // the plan of round 1; PlanForRound gives the others
+  wire::Plan plan;                     // the plan of round 1; PlanForRound gives the others
   std::vector<double> learning_rates;  // one per round where a schedule changes it; else empty
 };
 
@@ -81,6 +81,7 @@ struct RunInputs {
   data::DataSpec data;
   std::vector<std::uint32_t> input_shape;
   bool has_test_data = false;
+  bool has_client_test_data = false;  // the split holds rows out on clients without being asked to
   Hash32 initial_model;
 };
 

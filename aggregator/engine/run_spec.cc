@@ -1,0 +1,236 @@
+#include "aggregator/engine/run_spec.h"
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "kernels/fixed_point.h"
+#include "shared/base/try.h"
+#include "shared/model/safetensors.h"
+#include "shared/wire/codec.h"
+
+namespace skep::aggregator {
+namespace {
+
+constexpr int kDoesNotFit = 1301;
+
+std::uint64_t Product(const std::vector<std::uint32_t>& sizes) {
+  std::uint64_t product = 1;
+  for (const std::uint32_t size : sizes) product *= size;
+  return product;
+}
+
+Result<model::ModelSpec> MakeModel(const config::Experiment& experiment, const RunInputs& inputs) {
+  const config::ModelConfig& wanted = experiment.model;
+  const auto& input = wanted.input.empty() ? inputs.input_shape : wanted.input;
+  if (Product(input) != Product(inputs.input_shape)) {
+    return Error{kDoesNotFit,
+                 fmt::format("model.input has {} values, an example has {}", Product(input),
+                             Product(inputs.input_shape)),
+                 "leave model.input out: the data say it"};
+  }
+  const auto known = static_cast<std::uint32_t>(inputs.data.classes.size());
+  const std::uint32_t classes = wanted.classes != 0 ? wanted.classes : known;
+  if (known != 0 && classes != known) {
+    return Error{kDoesNotFit, fmt::format("model.classes is {}, the data have {}", classes, known),
+                 "leave model.classes out: the data say it"};
+  }
+  std::vector<std::string> lines = wanted.layers;
+  if (wanted.architecture != "layers") {
+    SKEP_ASSIGN(lines, model::PresetLines(wanted.architecture, wanted.hidden, classes));
+  }
+  SKEP_ASSIGN(model::ModelSpec model, model::ModelSpec::Parse(input, std::move(lines)));
+  if (classes != 0 && model.outputs() != classes) {
+    return Error{kDoesNotFit,
+                 fmt::format("the model has {} outputs for {} classes", model.outputs(), classes),
+                 ""};
+  }
+  return model;
+}
+
+std::vector<wire::TensorSpec> WireLayout(const model::Layout& layout) {
+  std::vector<wire::TensorSpec> tensors;
+  for (const model::TensorSpec& tensor : layout.tensors()) {
+    tensors.push_back({.name = tensor.name,
+                       .dtype = static_cast<wire::TensorType>(tensor.dtype),
+                       .shape = tensor.shape,
+                       .role = static_cast<wire::TensorRole>(tensor.role)});
+  }
+  return tensors;
+}
+
+wire::DataSpec WireData(const data::DataSpec& spec) {
+  wire::DataSpec data{.task = static_cast<wire::DataTask>(spec.task),
+                      .features = {},
+                      .classes = spec.classes,
+                      .label = spec.label};
+  for (const data::Feature& feature : spec.features) {
+    data.features.push_back({.name = feature.name,
+                             .kind = feature.is_categorical ? wire::FeatureKind::kCategorical
+                                                            : wire::FeatureKind::kNumeric,
+                             .offset = feature.offset,
+                             .scale = feature.scale,
+                             .categories = feature.categories});
+  }
+  return data;
+}
+
+// A number of 0 is what an absent parameter reads: it is left out.
+std::vector<wire::Param> WireParams(const config::Experiment& experiment,
+                                    const model::ModelSpec& model) {
+  std::vector<wire::Param> params;
+  const auto number = [&](const char* key, double value) {
+    if (value != 0) params.push_back({.key = key, .number = value, .text = {}});
+  };
+  const auto text = [&](std::string key, std::string value) {
+    params.push_back({.key = std::move(key), .number = 0, .text = std::move(value)});
+  };
+  const config::ClientTraining& client = experiment.client;
+  number("client.learning_rate", client.learning_rate);
+  number("client.batch_size", client.batch_size);
+  number("client.local_epochs", client.local_epochs);
+  number("client.local_steps", client.local_steps);
+  number("client.momentum", client.momentum);
+  number("client.nesterov", client.nesterov ? 1 : 0);
+  number("client.weight_decay", client.weight_decay);
+  number("client.gradient_clip", client.gradient_clip.value_or(0));
+  number("client.num_classes", model.outputs());
+  text("client.batch_tail", client.merges_single_tail ? "merge" : "keep");
+  text("client.optimizer", "sgd");
+  text("training.algorithm", experiment.training.algorithm);
+  text("training.weighting",
+       experiment.training.weighting == config::Weighting::kUniform ? "uniform" : "examples");
+  text("model.loss", "cross_entropy");
+  text("model.architecture", experiment.model.architecture);
+  text("model.input", fmt::format("{}", fmt::join(model.input(), ",")));
+  for (std::size_t i = 0; i < model.lines().size(); ++i) {
+    text(fmt::format("model.layer.{:04}", i + 1), model.lines()[i]);
+  }
+  text("data.task", "classification");
+  return params;
+}
+
+// One list for both kinds of task: what training reports, then what evaluation does.
+std::vector<std::string> MetricNames(const config::Experiment& experiment) {
+  std::vector<std::string> names{"train_loss"};
+  names.insert(names.end(), experiment.training.metrics.begin(), experiment.training.metrics.end());
+  return names;
+}
+
+double RateOf(const config::Experiment& experiment, std::uint32_t round) {
+  const config::ClientTraining& client = experiment.client;
+  const double past = round - 1;
+  switch (client.schedule) {
+    case config::Schedule::kConstant:
+      return client.learning_rate;
+    case config::Schedule::kExponential:
+      return client.learning_rate * std::pow(client.learning_rate_decay, past / client.decay_every);
+    case config::Schedule::kStep:
+      return client.learning_rate *
+             std::pow(client.learning_rate_decay, std::floor(past / client.decay_every));
+    case config::Schedule::kCosine:
+      return client.learning_rate *
+             (1 + std::cos(std::numbers::pi * past / experiment.training.rounds)) / 2;
+  }
+  return client.learning_rate;
+}
+
+TrainingRules MakeTraining(const config::Experiment& experiment) {
+  const config::TrainingConfig& training = experiment.training;
+  return {.rounds = training.rounds,
+          .clients_per_round = training.clients_per_round,
+          .invited = training.invited,
+          .min_reports = training.min_reports,
+          .max_attempts = training.max_attempts,
+          .selection_window = training.selection_window,
+          .report_deadline = training.report_deadline,
+          .min_separation = training.min_separation,
+          .weighting = training.weighting == config::Weighting::kUniform ? Weighting::kUniform
+                                                                         : Weighting::kExamples,
+          .server_learning_rate = experiment.server_learning_rate};
+}
+
+EvaluationRules MakeEvaluation(const config::Experiment& experiment, const RunInputs& inputs) {
+  const config::TrainingConfig& training = experiment.training;
+  // Without rows held out on the clients there is nothing that they could evaluate on.
+  const bool has_client_rows =
+      experiment.data.client_test_fraction > 0 || inputs.has_client_test_data;
+  return {.eval_every = training.eval_every,
+          .has_test_data = inputs.has_test_data,
+          .client_eval_every = has_client_rows ? training.client_eval_every : 0,
+          .client_eval_clients = training.client_eval_clients};
+}
+
+StopRules MakeStop(const config::TrainingConfig& training) {
+  return {.metric = training.target_metric,
+          .maximise = training.target_mode == config::TargetMode::kMaximum,
+          .target = training.target,
+          .stop_at_target = training.stop_at_target,
+          .patience = training.patience};
+}
+
+}  // namespace
+
+Result<RunSpec> MakeRunSpec(const config::Experiment& experiment, const RunInputs& inputs) {
+  SKEP_ASSIGN(model::ModelSpec model, MakeModel(experiment, inputs));
+  const TrainingRules training = MakeTraining(experiment);
+  const AdmissionLimits admission{.max_norm = experiment.admission.max_norm,
+                                  .max_weight = training.weighting == Weighting::kUniform
+                                                    ? 1
+                                                    : experiment.admission.max_weight};
+  SKEP_ASSIGN(const int scale, kernels::ScaleFor({.max_norm = admission.max_norm,
+                                                  .max_weight = double(admission.max_weight),
+                                                  .max_reports = training.invited}));
+  wire::Plan plan{.schema = 1,
+                  .layout = WireLayout(*model.layout()),
+                  .params = WireParams(experiment, model),
+                  .metrics = MetricNames(experiment),
+                  .data = WireData(inputs.data)};
+  RunSpec spec{.id = inputs.id,
+               .name = experiment.name,
+               .population = inputs.population,
+               .seed = inputs.seed,
+               .training = training,
+               .evaluation = MakeEvaluation(experiment, inputs),
+               .stop = MakeStop(experiment.training),
+               .admission = admission,
+               .scale = scale,
+               .model = std::move(model),
+               .initial_model = inputs.initial_model,
+               .plan = std::move(plan),
+               .learning_rates = {}};
+  if (experiment.client.schedule != config::Schedule::kConstant) {
+    spec.learning_rates.reserve(training.rounds);
+    for (std::uint32_t round = 1; round <= training.rounds; ++round) {
+      spec.learning_rates.push_back(RateOf(experiment, round));
+    }
+    spec.plan = PlanForRound(spec, 1);
+  }
+  SKEP_TRY(wire::EncodePlan(spec.plan));
+  return spec;
+}
+
+wire::Plan PlanForRound(const RunSpec& spec, std::uint32_t round) {
+  wire::Plan plan = spec.plan;
+  if (round == 0 || round > spec.learning_rates.size()) return plan;
+  for (wire::Param& param : plan.params) {
+    if (param.key == "client.learning_rate") param.number = spec.learning_rates[round - 1];
+  }
+  return plan;
+}
+
+Result<model::Params> MakeInitialModel(const config::Experiment& experiment,
+                                       const model::ModelSpec& spec, std::uint64_t seed) {
+  const config::ModelConfig& wanted = experiment.model;
+  if (!wanted.initial_model.empty()) return model::ReadModel(wanted.initial_model, spec.layout());
+  model::Initialiser initialiser = model::Initialiser::kFanIn;
+  if (wanted.init == "glorot") initialiser = model::Initialiser::kGlorot;
+  if (wanted.init == "he") initialiser = model::Initialiser::kHe;
+  if (wanted.init == "zeros") initialiser = model::Initialiser::kZeros;
+  return model::InitialParams(spec, initialiser, seed);
+}
+
+}  // namespace skep::aggregator
