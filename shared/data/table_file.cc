@@ -41,6 +41,8 @@ Result<bool> DecideHeader(const TableFile& file, const TableFormat& format) {
   if (!is_there) return Error{1202, file.path + ": no rows", ""};
   const std::vector<std::string> first(rows.fields().begin(), rows.fields().end());
   for (const std::string& name : format.column_names) {
+    // "6" may be the number of a column without a name, and a value of the first row.
+    if (IsNumberLike(name, format.decimal)) continue;
     if (std::find(first.begin(), first.end(), name) != first.end()) return true;
   }
   std::vector<bool> has_number(first.size());

@@ -55,6 +55,12 @@ TEST_CASE("a first row that holds a given column name is a header", "[unit]") {
   CHECK(LoadCsv("kind,state\na,ok\nb,worn\n", With("state")).value().train->rows == 2);
 }
 
+TEST_CASE("a column number that is also a value of the first row makes no header", "[unit]") {
+  const LoadedData loaded = LoadCsv("1,7,0\n2,8,1\n", With("1")).value();
+  CHECK(loaded.train->rows == 2);
+  CHECK(loaded.spec.classes == std::vector<std::string>{"7", "8"});
+}
+
 TEST_CASE("classes sort as numbers only if all are canonical integers", "[unit]") {
   CHECK(LoadCsv("a,y\n1,10\n1,9\n1,2\n").value().spec.classes == Names{"2", "9", "10"});
   CHECK(LoadCsv("a,y\n1,10\n1,02\n1,2\n").value().spec.classes == Names{"02", "10", "2"});
