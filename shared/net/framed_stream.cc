@@ -85,7 +85,9 @@ struct FramedStream::State {
         wake_writer(stream.get_executor()),
         room(stream.get_executor()),
         drained(stream.get_executor()),
-        send_queue(bound) {}
+        send_queue(bound) {
+    WatchKeyUpdates(connection, [this] { CountKeyUpdate(); });
+  }
 
   TlsContext::Shared context;  // before the stream: the connection uses its rules
   std::string address;
@@ -108,7 +110,7 @@ struct FramedStream::State {
   std::optional<Error> write_fault;
   std::uint64_t received = 0;
   std::uint64_t sent = 0;
-  std::uint32_t key_updates_before = 0;
+  std::uint32_t key_updates = 0;  // since the minute began
   SteadyTime minute_began{};
 
   [[nodiscard]] SSL* tls() { return stream.native_handle(); }
@@ -128,7 +130,7 @@ struct FramedStream::State {
   void Release(const std::vector<Queued>& written);
   [[nodiscard]] std::vector<Queued> TakeBatch();
   [[nodiscard]] Error Explain(const error_code& failure);
-  [[nodiscard]] Status CheckKeyUpdates();
+  void CountKeyUpdate();
   awaitable<void> Discard();
   awaitable<void> LingerAfterAlert();
   awaitable<Status> ShakeHands(asio::ssl::stream_base::handshake_type role, Deadline deadline);
@@ -148,16 +150,14 @@ Error FramedStream::State::Explain(const error_code& failure) {
   return Error{3001, "connection broke: " + failure.message(), ""};
 }
 
-Status FramedStream::State::CheckKeyUpdates() {
-  const std::uint32_t count = KeyUpdatesOn(tls());
-  if (count == key_updates_before) return Ok();
+void FramedStream::State::CountKeyUpdate() {
   const SteadyTime now = ReadClock().steady;
-  if (minute_began == SteadyTime{} || now - minute_began > std::chrono::minutes(1)) {
+  if (key_updates == 0 || now - minute_began > std::chrono::minutes(1)) {
     minute_began = now;
-    key_updates_before = count - 1;
+    key_updates = 0;
   }
-  if (count - key_updates_before <= kKeyUpdatesPerMinute) return Ok();
-  return Error{3335, "too many messages: more than 16 TLS key updates in a minute", ""};
+  if (++key_updates <= kKeyUpdatesPerMinute) return;
+  Fail(Error{3335, "too many messages: more than 16 TLS key updates in a minute", ""});
 }
 
 // Closing with unread bytes would make the kernel send a reset, which overtakes what the peer has
@@ -252,10 +252,6 @@ awaitable<Result<std::size_t>> FramedStream::ReadSome(std::span<std::uint8_t> in
   if (failure == asio::error::eof) co_return std::size_t{0};
   if (failure) {
     state.Fail(state.Explain(failure));
-    co_return *state.fault;
-  }
-  if (Status bounded = state.CheckKeyUpdates(); !bounded.has_value()) {
-    state.Fail(std::move(bounded).error());
     co_return *state.fault;
   }
   const std::size_t count = std::get<1>(result);

@@ -30,7 +30,7 @@ constexpr long kLargestCertificateList = 16 * 1024;
 struct Record {
   std::optional<Error> refusal;
   std::optional<crypto::DeviceIdentity> device;
-  std::uint32_t key_updates = 0;
+  std::function<void()> on_key_update;
   std::string protocol;
 };
 
@@ -106,12 +106,12 @@ int JudgeAggregator(X509_STORE_CTX* context, void* rules) {
   return 0;
 }
 
-void CountKeyUpdates(int is_sent, int, int content_type, const void* bytes, std::size_t size,
-                     SSL* connection, void*) {
+void NoteKeyUpdates(int is_sent, int, int content_type, const void* bytes, std::size_t size,
+                    SSL* connection, void*) {
   if (is_sent != 0 || content_type != SSL3_RT_HANDSHAKE || size == 0) return;
-  if (*static_cast<const std::uint8_t*>(bytes) == SSL3_MT_KEY_UPDATE) {
-    ++RecordOf(connection).key_updates;
-  }
+  if (*static_cast<const std::uint8_t*>(bytes) != SSL3_MT_KEY_UPDATE) return;
+  const auto& on_key_update = RecordOf(connection).on_key_update;
+  if (on_key_update) on_key_update();
 }
 
 bool IsName(const std::string& host) {
@@ -128,7 +128,7 @@ Status SetProfile(SSL_CTX* context) {
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_max_cert_list(context, kLargestCertificateList);
   SSL_CTX_set_verify_depth(context, kDeepestChain);
-  SSL_CTX_set_msg_callback(context, CountKeyUpdates);
+  SSL_CTX_set_msg_callback(context, NoteKeyUpdates);
   // Switching the cache off does not stop the tickets of TLS 1.3.
   if (SSL_CTX_set_num_tickets(context, 0) != 1 ||
       SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
@@ -275,8 +275,8 @@ std::optional<Error> RefusalOn(SSL* connection) {
   return RecordOf(connection).refusal;
 }
 
-std::uint32_t KeyUpdatesOn(SSL* connection) {
-  return RecordOf(connection).key_updates;
+void WatchKeyUpdates(SSL* connection, std::function<void()> on_update) {
+  RecordOf(connection).on_key_update = std::move(on_update);
 }
 
 }  // namespace skep::net

@@ -9,6 +9,7 @@
 
 #include <openssl/types.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +30,7 @@ struct Credentials {
   std::vector<crypto::Certificate> chain;
 };
 
-class TlsContext : public std::enable_shared_from_this<TlsContext> {
+class TlsContext {
  public:
   using Shared = std::shared_ptr<const TlsContext>;
 
@@ -77,8 +78,10 @@ class TlsContext : public std::enable_shared_from_this<TlsContext> {
 // The certificate that the peer showed, if any.
 [[nodiscard]] std::optional<crypto::Certificate> PeerCertificate(SSL* connection);
 
-// The peer's KeyUpdate messages so far: more than 16 a minute are abuse (T12).
-[[nodiscard]] std::uint32_t KeyUpdatesOn(SSL* connection);
+// `on_update` is called inside of OpenSSL for every KeyUpdate message of the peer: more than 16 a
+// minute are abuse (T12), and a peer that sends nothing else would never let a read return. It must
+// not touch the connection.
+void WatchKeyUpdates(SSL* connection, std::function<void()> on_update);
 
 // The refusal of our own rules in this connection's handshake, if there was one.
 [[nodiscard]] std::optional<Error> RefusalOn(SSL* connection);

@@ -27,6 +27,7 @@ struct Foreign {
   int highest_version = TLS1_3_VERSION;
   std::optional<test::Holder> shows = {};
   std::string plain = {};  // sent instead of TLS
+  int key_updates = 0;     // sent after the handshake
 };
 
 crypto::Owned<SSL_CTX> ContextOf(const Foreign& foreign, const SSL_METHOD* method) {
@@ -70,6 +71,11 @@ int VisitAsForeign(const Foreign& foreign, int socket) {
   SSL_set_fd(connection.get(), socket);
   ERR_clear_error();
   int result = SSL_connect(connection.get());
+  for (int i = 0; i < foreign.key_updates && result > 0; ++i) {
+    SSL_key_update(connection.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    result = SSL_do_handshake(connection.get());
+  }
+  if (foreign.key_updates > 0) SSL_shutdown(connection.get());
   while (result > 0) result = SSL_read(connection.get(), &byte, 1);
   return ERR_GET_REASON(ERR_get_error());
 }
@@ -149,6 +155,23 @@ TEST_CASE("bytes that are not TLS end the connection", "[unit]") {
     foreign.plain = plain;
     CHECK(CodeOf(VisitListener(DeviceListener(pki), foreign).outcome.server) == 3114);
   }
+}
+
+TEST_CASE("a certificate list of more than 16 KiB is refused", "[unit]") {
+  const Pki pki;
+  auto extensions = pki.DeviceExtensions();
+  extensions.emplace_back("nsComment", std::string(17'000, 'x'));
+  const Foreign bulky{kDeviceProtocol, TLS1_3_VERSION, pki.RawDevice(extensions)};
+  CHECK(CodeOf(VisitListener(DeviceListener(pki), bulky).outcome.server) == 3101);
+}
+
+TEST_CASE("16 key updates a minute are borne, more are abuse", "[unit]") {
+  const Pki pki;
+  Foreign busy{kDeviceProtocol, TLS1_3_VERSION, pki.Device()};
+  busy.key_updates = 16;
+  CHECK(CodeOf(VisitListener(DeviceListener(pki), busy).outcome.server) == 0);
+  busy.key_updates = 17;
+  CHECK(CodeOf(VisitListener(DeviceListener(pki), busy).outcome.server) == 3335);
 }
 
 // One connection of a listening socket, served by plain OpenSSL.

@@ -1,3 +1,6 @@
+#include <openssl/evp.h>
+#include <openssl/rsa.h>
+
 #include "tests/shared/net_fixture.h"
 #include "tests/support/catch.h"
 
@@ -214,6 +217,15 @@ TEST_CASE("a context refuses a key that is not its certificate's", "[unit]") {
       {server.certificate, pki.Server().key, {pki.server_ca.certificate()}});
   REQUIRE_FALSE(context.has_value());
   CHECK(context.error().code == 5102);
+}
+
+TEST_CASE("a context refuses a key that its peers would refuse as weak", "[unit]") {
+  const Pki pki;
+  const auto key = crypto::PrivateKey::Adopt(EVP_RSA_gen(1024));
+  const Holder weak = pki.Raw(pki.server_ca, pki.DeviceExtensions(), key);
+  const auto context = TlsContext::ForEnrolmentListener({weak.certificate, weak.key, {}});
+  REQUIRE_FALSE(context.has_value());
+  CHECK(context.error().code == 5109);
 }
 
 }  // namespace
