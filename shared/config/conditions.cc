@@ -36,8 +36,6 @@ std::vector<Condition> ParseConditions(std::string_view text) {
 }
 
 bool IsMet(const Reading& reading, const Condition& condition) {
-  // A value that was refused may have been meant to fit.
-  if (!reading.IsSound({condition.path})) return true;
   const Setting& setting = reading.effective.at(condition.path);
   if (!setting.value) return false;
   if (condition.words.empty()) return true;
@@ -86,6 +84,15 @@ void ApplyExcludes(Reading& reading, const Key& key) {
   } else if (other.is_given()) {
     Drop(one);
   }
+}
+
+// Whether a condition hangs on a value that was refused: it may have been meant to fit, and nothing
+// is known.
+bool IsUndecided(const Reading& reading, const Key& key) {
+  for (const Condition& condition : ParseConditions(key.row->only_with)) {
+    if (!reading.IsSound({condition.path})) return true;
+  }
+  return false;
 }
 
 // False if the key has no meaning beside the other values; then it has no value either.
@@ -149,7 +156,9 @@ void ApplyConditions(Reading& reading) {
     if (!key.row->excludes.empty()) ApplyExcludes(reading, key);
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const bool is_in_use = keys[i].row->only_with.empty() || ApplyOnlyWith(reading, keys[i]);
+    const bool is_conditional = !keys[i].row->only_with.empty();
+    if (is_conditional && IsUndecided(reading, keys[i])) continue;
+    const bool is_in_use = !is_conditional || ApplyOnlyWith(reading, keys[i]);
     if (is_in_use && !reading.is_faulty[i]) CheckPresence(reading, keys[i]);
   }
 }

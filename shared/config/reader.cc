@@ -28,23 +28,24 @@ class Reader {
 
   Reading Run(const std::string& text, const std::vector<std::string>& sets) {
     const auto entries = ReadToml(text, file_);
-    if (!entries) return Unreadable(entries.problems());
-    if (!CheckVersion(*entries)) return std::move(reading_);
-    for (const Entry& entry : *entries) ReadEntry(entry, Source::kFile);
-    ReadSets(sets);
-    FillDefaults();
+    if (!entries) {
+      Refuse(entries.problems());
+    } else if (IsOfThisVersion(*entries)) {
+      for (const Entry& entry : *entries) ReadEntry(entry, Source::kFile);
+      ReadSets(sets);
+      FillDefaults();
+    }
     return std::move(reading_);
   }
 
  private:
-  Reading Unreadable(const std::vector<Problem>& problems) {
+  void Refuse(const std::vector<Problem>& problems) {
     reading_.is_readable = false;
     reading_.problems = problems;
-    return std::move(reading_);
   }
 
   // A newer file has keys of its own: only its number is reported then.
-  bool CheckVersion(const std::vector<Entry>& entries) {
+  bool IsOfThisVersion(const std::vector<Entry>& entries) {
     const auto found = std::find_if(entries.begin(), entries.end(), [](const Entry& e) {
       return e.section.empty() && e.key == "schema";
     });
@@ -58,10 +59,10 @@ class Reader {
       return true;
     }
     if (!found->value.is_integer() || found->value.integer() <= kSchemaVersion) return true;
-    Unreadable({{.code = 1018,
-                 .place = {.file = file_},
-                 .message = fmt::format("schema {} is newer than this program (reads {})",
-                                        found->value.integer(), kSchemaVersion)}});
+    Refuse({{.code = 1018,
+             .place = {.file = file_},
+             .message = fmt::format("schema {} is newer than this program (reads {})",
+                                    found->value.integer(), kSchemaVersion)}});
     return false;
   }
 

@@ -43,7 +43,7 @@ std::string InThisBuild(const Row& row) {
 }
 
 void AppendLine(std::string& text, std::string_view name, const std::string& value) {
-  if (!value.empty()) text += fmt::format("  {:<11}{}\n", name, value);
+  if (!value.empty()) text += fmt::format("  {:<13}{}\n", name, value);
 }
 
 std::string ExplainKey(const Key& key) {
