@@ -139,13 +139,12 @@ Result<IdxArray> ReadIdx(const std::string& path) {
 }
 
 Result<std::optional<IdxFiles>> FindIdx(const std::string& folder, const std::string& part) {
-  const auto find = [&](const std::string& name) -> std::string {
-    for (const char* ending : {"", ".gz"}) {
-      const std::string path = folder + "/" + part + name + ending;
-      std::error_code ignored;
-      if (std::filesystem::is_regular_file(path, ignored)) return path;
-    }
-    return "";
+  const auto find = [&](const std::string& name) {
+    std::error_code ignored;
+    std::string path = folder + "/" + part + name;
+    if (std::filesystem::is_regular_file(path, ignored)) return path;
+    path += ".gz";
+    return std::filesystem::is_regular_file(path, ignored) ? path : std::string();
   };
   IdxFiles files{find("-images-idx3-ubyte"), find("-labels-idx1-ubyte")};
   if (files.images.empty() && files.labels.empty()) return std::optional<IdxFiles>();

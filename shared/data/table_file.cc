@@ -68,21 +68,21 @@ Status NameColumns(TableFile& file) {
   CsvRows rows(std::string_view(file.text).substr(file.body), file.separator, file.path);
   SKEP_ASSIGN(const bool is_there, rows.Next());
   if (!is_there) return Error{1202, file.path + ": no rows", ""};
-  const std::string place = file.path + ", line " + std::to_string(rows.line()) + ": ";
+  const auto refuse = [&](const std::string& reason, const std::string& hint = "") {
+    return Error{1202, file.path + ", line " + std::to_string(rows.line()) + ": " + reason, hint};
+  };
   for (std::size_t i = 0; i < rows.fields().size(); ++i) {
     const std::string name = file.has_header ? std::string(rows.fields()[i]) : std::to_string(i);
     const std::string column = "column " + std::to_string(i);
     if (name.empty()) {
-      return Error{1202, place + column + " has no name", "name it in the header, or remove it"};
+      return refuse(column + " has no name", "name it in the header, or remove it");
     }
     if (!IsLabel(name)) {
-      return Error{1202,
-                   place + "the name of " + column +
-                       " is not 1 to 64 bytes of UTF-8 without control characters",
-                   ""};
+      return refuse("the name of " + column +
+                    " is not 1 to 64 bytes of UTF-8 without control characters");
     }
     if (!file.place.emplace(name, i).second) {
-      return Error{1202, place + "two columns are called \"" + name + "\"", ""};
+      return refuse("two columns are called \"" + name + "\"");
     }
     file.columns.push_back(name);
   }

@@ -139,19 +139,17 @@ Status CheckNumbers(const ColumnScan& scan, const std::string& name, const DataO
 
 Status CheckNames(const std::vector<std::string>& names, const std::string& column,
                   const std::string& what) {
-  for (const std::string& name : names) {
-    if (IsLabel(name)) continue;
-    return Error{1202,
-                 "column \"" + column + "\": a " + what +
-                     " is not 1 to 64 bytes of UTF-8 without control characters and white space at"
-                     " either end",
-                 "save the file as UTF-8, or shorten it"};
-  }
-  return Ok();
+  if (std::all_of(names.begin(), names.end(), IsLabel)) return Ok();
+  return Error{1202,
+               "column \"" + column + "\": a " + what +
+                   " is not 1 to 64 bytes of UTF-8 without control characters and white space at"
+                   " either end",
+               "save the file as UTF-8, or shorten it"};
 }
 
 std::vector<std::string> NamesOf(const std::map<std::string, std::uint64_t>& values) {
   std::vector<std::string> names;
+  names.reserve(values.size());
   for (const auto& [name, count] : values) names.push_back(name);
   return names;
 }
@@ -237,16 +235,15 @@ Result<std::vector<std::string>> FindClasses(const ColumnScan& scan, const std::
 }  // namespace
 
 Status CheckGivenNames(const std::vector<std::string>& names, const std::string& key) {
-  std::set<std::string_view> distinct;
-  for (const std::string& name : names) {
-    if (!IsLabel(name)) {
-      return Error{1202, key + ": a name is 1 to 64 bytes of UTF-8 without control characters", ""};
-    }
-    if (!distinct.insert(name).second) {
-      return Error{1202, key + " names \"" + name + "\" twice", ""};
-    }
+  if (!std::all_of(names.begin(), names.end(), IsLabel)) {
+    return Error{1202, key + ": a name is 1 to 64 bytes of UTF-8 without control characters", ""};
   }
-  return Ok();
+  std::set<std::string_view> distinct;
+  const auto repeated = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return !distinct.insert(name).second;
+  });
+  if (repeated == names.end()) return Ok();
+  return Error{1202, key + " names \"" + *repeated + "\" twice", ""};
 }
 
 Status ApplyScaling(Feature& feature, const DataOptions& options) {

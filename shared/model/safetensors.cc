@@ -62,6 +62,7 @@ std::string EntryJson(const FileTensor& tensor, std::uint64_t begin) {
 
 std::vector<const FileTensor*> InFileOrder(const std::vector<FileTensor>& tensors) {
   std::vector<const FileTensor*> sorted;
+  sorted.reserve(tensors.size());
   for (const FileTensor& tensor : tensors) sorted.push_back(&tensor);
   std::sort(sorted.begin(), sorted.end(), [](const FileTensor* a, const FileTensor* b) {
     const std::uint64_t size_a = ItemSize(a->dtype);
