@@ -223,7 +223,7 @@ Result<TensorFile> DecodeTensorFile(BytesView bytes) {
   return file;
 }
 
-Status WriteModel(const std::string& path, const Params& params, const Metadata& metadata) {
+Bytes EncodeModel(const Params& params, const Metadata& metadata) {
   TensorFile file{.metadata = metadata, .tensors = {}};
   const std::vector<TensorSpec>& specs = params.layout()->tensors();
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -233,7 +233,11 @@ Status WriteModel(const std::string& path, const Params& params, const Metadata&
                             .shape = {specs[i].shape.begin(), specs[i].shape.end()},
                             .bytes = Bytes(bytes.begin(), bytes.end())});
   }
-  return WriteFileAtomically(path, EncodeTensorFile(file));
+  return EncodeTensorFile(file);
+}
+
+Status WriteModel(const std::string& path, const Params& params, const Metadata& metadata) {
+  return WriteFileAtomically(path, EncodeModel(params, metadata));
 }
 
 Result<Params> ReadModel(const std::string& path, LayoutPtr layout, Metadata* metadata,

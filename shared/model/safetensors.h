@@ -39,7 +39,9 @@ struct TensorFile {
 // SKEP-1302 names what is wrong and where (offset or tensor).
 [[nodiscard]] Result<TensorFile> DecodeTensorFile(BytesView bytes);
 
-// All averaged tensors of `params` with `metadata`, written to a temporary name, synced and
+// All averaged tensors of `params` with `metadata`, as a file's bytes.
+[[nodiscard]] Bytes EncodeModel(const Params& params, const Metadata& metadata);
+// The same, written to a temporary name, synced and
 // renamed. SKEP-4001.
 [[nodiscard]] Status WriteModel(const std::string& path, const Params& params,
                                 const Metadata& metadata);
