@@ -18,6 +18,11 @@ void SetRunState(RunRow& run, RunState state, int code, const std::string& reaso
   run.reason = reason;
 }
 
+// A round that ends and lets its run go on does not wake a run that was paused meanwhile.
+void EndRound(RunRow& run, RunState state, int code, const std::string& reason) {
+  if (state != RunState::kRunning) SetRunState(run, state, code, reason);
+}
+
 bool IsAlive(RunState state) {
   return state == RunState::kRunning || state == RunState::kPaused;
 }
@@ -170,7 +175,7 @@ Result<std::uint64_t> MemoryStore::On(const PublishTx& tx) {
   run->row.next_round = tx.next_round;
   run->row.next_attempt = 1;
   run->row.abandoned_in_a_row = 0;
-  SetRunState(run->row, tx.run_state, 0, tx.reason);
+  EndRound(run->row, tx.run_state, 0, tx.reason);
   return kNoSeq;
 }
 
@@ -185,11 +190,7 @@ Result<std::uint64_t> MemoryStore::On(const AbandonTx& tx) {
     run->row.next_attempt = tx.next_attempt;
     run->row.abandoned_in_a_row = tx.abandoned_in_a_row;
   }
-  if (tx.run_state == RunState::kRunning) {
-    SetRunState(run->row, tx.run_state, 0, "");
-  } else {
-    SetRunState(run->row, tx.run_state, tx.code, tx.reason);
-  }
+  EndRound(run->row, tx.run_state, tx.code, tx.reason);
   return kNoSeq;
 }
 
@@ -205,7 +206,7 @@ Result<std::uint64_t> MemoryStore::On(const EvaluatedTx& tx) {
     attempt->rows.round.state = RoundState::kPublished;
     ForgetBodies(*attempt);
   }
-  SetRunState(run->row, tx.run_state, 0, tx.reason);
+  EndRound(run->row, tx.run_state, 0, tx.reason);
   return kNoSeq;
 }
 

@@ -25,6 +25,13 @@ Status SetRunState(Database& database, const RunId& run, RunState state, int cod
                       code, reason, run);
 }
 
+// A round that ends and lets its run go on does not wake a run that was paused meanwhile.
+Status EndRound(Database& database, const RunId& run, RunState state, int code,
+                const std::string& reason) {
+  if (state == RunState::kRunning) return Ok();
+  return SetRunState(database, run, state, code, reason);
+}
+
 // A model may be named once its file is durable.
 Status NameModel(const ApplyContext& context, const Hash32& model) {
   const Result<std::uint64_t> size = context.models.Size(model);
@@ -246,7 +253,7 @@ Result<std::uint64_t> On(const ApplyContext& context, const PublishTx& tx) {
   SKEP_TRY(database.Run(
       "UPDATE runs SET model = ?, next_round = ?, next_attempt = 1, abandoned = 0 WHERE run = ?",
       tx.model_out, tx.next_round, tx.key.run));
-  SKEP_TRY(SetRunState(database, tx.key.run, tx.run_state, 0, tx.reason));
+  SKEP_TRY(EndRound(database, tx.key.run, tx.run_state, 0, tx.reason));
   SKEP_TRY(AppendAudit(database, context.now, kActor, "round published", tx.key.run.Hex(),
                        "round " + std::to_string(tx.key.round)));
   return kNoSeq;
@@ -264,9 +271,7 @@ Result<std::uint64_t> On(const ApplyContext& context, const AbandonTx& tx) {
     SKEP_TRY(database.Run("UPDATE runs SET next_attempt = ?, abandoned = ? WHERE run = ?",
                           tx.next_attempt, tx.abandoned_in_a_row, tx.key.run));
   }
-  const bool goes_on = tx.run_state == RunState::kRunning;
-  SKEP_TRY(SetRunState(database, tx.key.run, tx.run_state, goes_on ? 0 : tx.code,
-                       goes_on ? std::string() : tx.reason));
+  SKEP_TRY(EndRound(database, tx.key.run, tx.run_state, tx.code, tx.reason));
   SKEP_TRY(AppendAudit(database, context.now, kActor, "attempt abandoned", tx.key.run.Hex(),
                        "round " + std::to_string(tx.key.round) + " attempt " +
                            std::to_string(tx.key.attempt) + ": " + tx.reason));
@@ -286,7 +291,7 @@ Result<std::uint64_t> On(const ApplyContext& context, const EvaluatedTx& tx) {
                           context.now, place.position));
     SKEP_TRY(EndUpdates(database, place, true));
   }
-  SKEP_TRY(SetRunState(database, tx.key.run, tx.run_state, 0, tx.reason));
+  SKEP_TRY(EndRound(database, tx.key.run, tx.run_state, 0, tx.reason));
   return kNoSeq;
 }
 

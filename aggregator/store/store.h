@@ -111,8 +111,8 @@ struct RunRow {
   std::string request_key;
 };
 
-// --- transactions
-// ------------------------------------------------------------------------------------------------------
+// Transactions. A `run_state` kRunning leaves the run's state as it is: the end of a round does not
+// wake a run that was paused meanwhile.
 
 struct StartRunTx {
   RunRow run;
@@ -173,8 +173,7 @@ struct EvaluatedTx {
 using Transaction = std::variant<StartRunTx, ChangeRunTx, OpenRoundTx, AssignTx, EndAssignmentTx,
                                  UpdateTx, CloseRoundTx, PublishTx, AbandonTx, EvaluatedTx>;
 
-// --- recovery
-// ----------------------------------------------------------------------------------------------------------
+// Recovery.
 
 struct OpenRound {
   RoundRow round;
@@ -193,7 +192,7 @@ struct RunSnapshot {
   RunRow run;
   std::vector<OpenRound> open_rounds;  // states open and closing
   std::vector<RoundRow> rounds;  // the ended attempts, oldest first, for metrics and stop rules
-  std::uint32_t evaluated_round = 0;  // last round with T7 (central), 0 = none
+  std::uint32_t evaluated_round = 0;           // last round with T7 (central), 0 = none
   std::vector<ContributionRow> contributions;  // one a client
 };
 
@@ -247,7 +246,9 @@ class Store {
   // Bytes of an acknowledged update of a round that has not ended.
   [[nodiscard]] virtual Result<Bytes> UpdateBody(UploadNumber upload) = 0;
 
-  // A model is durable before the transaction that names it. Idempotent.
+  // A model is durable before the transaction that names it (SKEP-4007 otherwise). Idempotent.
+  // SKEP-4008: the bytes have another hash. A model that no transaction has named is gone after a
+  // restart.
   [[nodiscard]] virtual Status PutModel(const Hash32& hash, BytesView bytes) = 0;
   [[nodiscard]] virtual Result<Bytes> GetModel(const Hash32& hash) = 0;
   [[nodiscard]] virtual Result<Bytes> GetPlan(const Hash32& hash) = 0;

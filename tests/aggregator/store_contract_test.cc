@@ -278,6 +278,20 @@ TEST_CASE("a run paused by an abandoned attempt says why", "[contract]") {
   CHECK(run.reason == "three attempts in a row");
 }
 
+TEST_CASE("the end of a round does not wake a paused run", "[contract]") {
+  const auto under_test = AnyStore();
+  under_test->Must(
+      {StartRunTx{MakeRun()}, OpenRoundTx{MakeOpen(TrainKey())},
+       ChangeRunTx{.run = MakeId<RunId>(1), .state = RunState::kPaused, .reason = "by hand"},
+       CloseRoundTx{TrainKey()}, PublishTx{MakePublish(TrainKey(), 2)},
+       EvaluatedTx{.key = TrainKey(), .metrics = {}, .reason = ""}});
+  under_test->Reopen();
+  const RunRow run = under_test->store().Load().value().runs.at(0).run;
+  CHECK(run.state == RunState::kPaused);
+  CHECK(run.reason == "by hand");
+  CHECK(run.next_round == 2);
+}
+
 TEST_CASE("a central evaluation adds to the published round", "[contract]") {
   const auto under_test = AnyStore();
   under_test->Must({StartRunTx{MakeRun()}, OpenRoundTx{MakeOpen(TrainKey())}});
