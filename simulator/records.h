@@ -23,42 +23,43 @@ using Metrics = std::map<std::string, std::optional<double>>;
 
 struct ClientInfo {
   ClientNumber number = 0;
-  std::string name;  // the owner's, or empty
+  std::string name{};  // the owner's, or empty
   std::uint32_t examples = 0;
   std::uint32_t test_examples = 0;
-  std::vector<std::uint32_t> labels;  // training examples per class
+  std::vector<std::uint32_t> labels{};  // training examples per class
 };
 
 struct RunStart {
-  std::string name;
-  std::string run_id;  // 32 hexadecimal digits
-  std::string version;
-  std::string command;  // reproduces the run
-  std::string folder;   // where relative paths of the configuration start, seen from the run directory
+  std::string name{};
+  std::string run_id{};  // 32 hexadecimal digits
+  std::string version{};
+  std::string command{};  // reproduces the run
+  std::string
+      folder{};  // where relative paths of the configuration start, seen from the run directory
   WallMs time = 0;
   std::uint64_t seed = 0;
-  Hash32 config_sha256;
-  Hash32 data_sha256;
-  Hash32 layout_sha256;
-  std::string config_toml;  // effective, canonical
+  Hash32 config_sha256{};
+  Hash32 data_sha256{};
+  Hash32 layout_sha256{};
+  std::string config_toml{};  // effective, canonical
   std::vector<std::pair<std::string, std::pair<std::string, std::string>>>
-      settings;  // key -> (value, source), in schema order
-  std::string algorithm;
-  std::string architecture;
-  std::string partition;  // in words: "dirichlet 0.5"
+      settings{};  // key -> (value, source), in schema order
+  std::string algorithm{};
+  std::string architecture{};
+  std::string partition{};  // in words: "dirichlet 0.5"
   std::uint32_t rounds = 0;
   std::uint32_t clients_per_round = 0;
-  std::string device;
-  std::string isa;
+  std::string device{};
+  std::string isa{};
   std::size_t jobs = 1;
   std::uint64_t model_parameters = 0;
   std::uint64_t memory_plan_bytes = 0;
-  std::optional<std::uint32_t> resumed_from;
-  std::string target_metric;  // "test/accuracy"
+  std::optional<std::uint32_t> resumed_from{};
+  std::string target_metric{};  // "test/accuracy"
   bool is_target_maximised = true;
-  std::optional<double> target;
-  std::vector<std::string> classes;
-  std::vector<ClientInfo> clients;
+  std::optional<double> target{};
+  std::vector<std::string> classes{};
+  std::vector<ClientInfo> clients{};
 };
 
 struct PhaseSeconds {
@@ -74,16 +75,16 @@ struct RoundRecord {
   std::uint32_t attempt = 0;
   bool published = false;
   int code = 0;
-  std::string reason;
+  std::string reason{};
   double time_s = 0;  // since the start of the run
-  std::optional<double> virtual_s;
-  aggregator::AttemptCounts counts;
-  Metrics metrics;  // of a published attempt
-  std::map<std::string, std::uint32_t> metric_clients;
+  std::optional<double> virtual_s{};
+  aggregator::AttemptCounts counts{};
+  Metrics metrics{};  // of a published attempt
+  std::map<std::string, std::uint32_t> metric_clients{};
   std::uint64_t bytes_up = 0;
   std::uint64_t bytes_down = 0;
-  PhaseSeconds phases;
-  Hash32 model;
+  PhaseSeconds phases{};
+  Hash32 model{};
   std::uint32_t consecutive_abandoned = 0;
 };
 
@@ -92,16 +93,16 @@ struct ClientRecord {
   std::uint32_t round = 0;
   std::uint32_t attempt = 0;
   ClientNumber client = 0;
-  std::string name;
+  std::string name{};
   aggregator::Outcome outcome = aggregator::Outcome::kOk;
   int code = 0;
-  std::string detail;
+  std::string detail{};
   std::uint32_t examples = 0;
   std::uint32_t steps = 0;
-  std::optional<double> train_loss;
-  std::optional<double> update_norm;
+  std::optional<double> train_loss{};
+  std::optional<double> update_norm{};
   double train_s = 0;
-  std::optional<double> virtual_s;
+  std::optional<double> virtual_s{};
   std::uint64_t bytes_up = 0;
   std::uint64_t bytes_down = 0;
 };
@@ -111,26 +112,26 @@ struct ClientMetric {
   std::uint32_t round = 0;
   ClientNumber client = 0;
   std::uint32_t examples = 0;
-  std::string name;  // "accuracy", "loss"
+  std::string name{};  // "accuracy", "loss"
   double value = 0;
 };
 
 enum class NoteLevel { kInfo, kWarning, kError };
 
 struct NoteRecord {
-  std::optional<std::uint32_t> round;
-  std::optional<std::uint32_t> attempt;
+  std::optional<std::uint32_t> round{};
+  std::optional<std::uint32_t> attempt{};
   double time_s = 0;
   NoteLevel level = NoteLevel::kInfo;
   int code = 0;
-  std::string text;
+  std::string text{};
 };
 
 struct CheckpointRecord {
   std::uint32_t round = 0;
-  std::string path;  // relative to the run directory
-  Hash32 file_sha256;
-  Hash32 model;
+  std::string path{};  // relative to the run directory
+  Hash32 file_sha256{};
+  Hash32 model{};
 };
 
 enum class EndState { kFinished, kStopped, kInterrupted, kFailed };
@@ -139,15 +140,15 @@ struct RunEnd {
   EndState state = EndState::kFinished;
   int exit_code = 0;
   int code = 0;
-  std::string text;
+  std::string text{};
   std::uint32_t rounds = 0;
   double time_s = 0;
-  Metrics final_metrics;
-  std::optional<double> best;
+  Metrics final_metrics{};
+  std::optional<double> best{};
   std::uint32_t best_round = 0;
-  std::optional<double> rounds_to_target;
-  Hash32 model;
-  Hash32 result_sha256;
+  std::optional<double> rounds_to_target{};
+  Hash32 model{};
+  Hash32 result_sha256{};
   bool reproducible = true;
 };
 
@@ -156,7 +157,7 @@ struct Activity {
   std::uint32_t round = 0;
   std::size_t reports = 0;
   std::size_t wanted = 0;
-  std::string waiting_for;  // "training client 17", or empty
+  std::string waiting_for{};  // "training client 17", or empty
 };
 
 class Recorder {

@@ -33,27 +33,27 @@ using StopRequest = std::atomic<StopLevel>;
 // Where a run goes on: the state after a published round.
 struct ResumePoint {
   std::uint32_t round = 0;
-  model::ParamsPtr model;
-  std::vector<PublishedRound> published;  // rounds 1..round, oldest first
-  double time_s = 0;                      // spent before
+  model::ParamsPtr model{};
+  std::vector<PublishedRound> published{};  // rounds 1..round, oldest first
+  double time_s = 0;                        // spent before
 };
 
 struct SimulationSetup {
-  std::shared_ptr<const aggregator::RunSpec> spec;
-  std::shared_ptr<const data::Dataset> train;
-  std::shared_ptr<const data::Dataset> test;  // null: no central evaluation
-  data::Partition partition;
-  model::ParamsPtr initial;
-  RoundLog::Rules log_rules;
-  DeviceRules devices;
+  std::shared_ptr<const aggregator::RunSpec> spec{};
+  std::shared_ptr<const data::Dataset> train{};
+  std::shared_ptr<const data::Dataset> test{};  // null: no central evaluation
+  data::Partition partition{};
+  model::ParamsPtr initial{};
+  RoundLog::Rules log_rules{};
+  DeviceRules devices{};
   kernels::Isa isa = kernels::Isa::kPortable;
   std::size_t jobs = 1;
-  Hash32 config_sha256;
-  Hash32 data_sha256;
-  std::optional<Nanoseconds> stop_after;  // virtual time, or wall time without devices
-  std::optional<std::uint64_t> stop_after_bytes;
+  Hash32 config_sha256{};
+  Hash32 data_sha256{};
+  std::optional<Nanoseconds> stop_after{};  // virtual time, or wall time without devices
+  std::optional<std::uint64_t> stop_after_bytes{};
   bool keep_going = false;  // also when every client of the first attempt failed alike
-  std::optional<ResumePoint> resume;
+  std::optional<ResumePoint> resume{};
 };
 
 // Called when a published round is complete, before the next one starts. A failure ends the run
@@ -78,7 +78,7 @@ class Simulation {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_{};
 };
 
 }  // namespace skep::simulator

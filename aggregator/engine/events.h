@@ -25,7 +25,7 @@ using TimerId = std::uint64_t;
 using JobId = std::uint64_t;
 
 struct Membership {
-  std::string population;
+  std::string population{};
   ClientNumber client = 0;
 };
 
@@ -33,30 +33,30 @@ struct Membership {
 // -----------------------------------------------------------------
 
 struct CommitJob {
-  Transaction transaction;
+  Transaction transaction{};
 };
 struct SignJob {
-  Bytes payload;
+  Bytes payload{};
 };  // an encoded wire::Manifest
 // Adds acknowledged updates of an attempt to its sum. The first Fold of an attempt starts the sum
 // from nothing.
 struct FoldJob {
-  AttemptKey key;
-  std::vector<UpdateRow> updates;
+  AttemptKey key{};
+  std::vector<UpdateRow> updates{};
 };
 // Makes the next model from the attempt's sum and `base`, and makes it durable.
 struct FinishJob {
-  AttemptKey key;
-  Hash32 base;
+  AttemptKey key{};
+  Hash32 base{};
 };
 struct EvaluateJob {
-  RunId run;
+  RunId run{};
   std::uint32_t round = 0;
-  Hash32 model;
+  Hash32 model{};
 };
 // Bodies and sums of the attempt are no longer needed.
 struct ReleaseJob {
-  AttemptKey key;
+  AttemptKey key{};
 };
 using Job = std::variant<CommitJob, SignJob, FoldJob, FinishJob, EvaluateJob, ReleaseJob>;
 
@@ -64,13 +64,13 @@ struct Committed {
   std::uint64_t seq = 0;
 };
 struct Signed {
-  wire::SignedManifest manifest;
+  wire::SignedManifest manifest{};
 };
 struct Finished {
-  Hash32 model;
+  Hash32 model{};
 };
 struct Evaluated {
-  std::vector<Metric> metrics;
+  std::vector<Metric> metrics{};
   std::uint64_t examples = 0;
 };  // a metric that is undefined is left out
 struct JobOk {};
@@ -83,8 +83,8 @@ using JobResult = std::variant<JobOk, Committed, Signed, Finished, Evaluated, Er
 
 struct ClientJoined {
   SessionNumber session = 0;
-  DeviceId device;
-  std::vector<Membership> memberships;
+  DeviceId device{};
+  std::vector<Membership> memberships{};
   std::uint32_t minor = 0;
 };
 struct ClientLeft {
@@ -95,12 +95,12 @@ struct ClientLeft {
 // session's state.
 struct ClientMessage {
   SessionNumber session = 0;
-  wire::Message body;
+  wire::Message body{};
 };
 struct UploadOffered {
   SessionNumber session = 0;
-  wire::UploadBegin begin;
-  std::optional<StoredVerdict> prior;
+  wire::UploadBegin begin{};
+  std::optional<StoredVerdict> prior{};
 };
 // The whole body has arrived and was inspected (protocol 9.2, B1 to B4).
 struct UploadFinished {
@@ -108,7 +108,7 @@ struct UploadFinished {
   int code = 0;
   double norm = 0;
   double aux_norm = 0;
-  std::string detail;
+  std::string detail{};
 };
 struct UploadAborted {
   UploadNumber upload = 0;
@@ -116,30 +116,30 @@ struct UploadAborted {
 };
 struct JobDone {
   JobId job = 0;
-  JobResult result;
+  JobResult result{};
 };
 struct TimerFired {
   TimerId timer = 0;
 };
 // A device was enrolled, revoked or quarantined; already durable.
 struct DeviceChanged {
-  DeviceId device;
+  DeviceId device{};
   DeviceState state = DeviceState::kActive;
-  std::vector<Membership> memberships;
+  std::vector<Membership> memberships{};
 };
 // Simulation of large populations: stands for a held Poll of each of these clients. Session and
 // device are made of the number.
 struct Eligible {
-  std::string population;
-  std::vector<ClientNumber> clients;
+  std::string population{};
+  std::vector<ClientNumber> clients{};
 };
 struct StartRun {
-  std::shared_ptr<const RunSpec> spec;
-  std::string experiment_toml;
-  std::string request_key;
+  std::shared_ptr<const RunSpec> spec{};
+  std::string experiment_toml{};
+  std::string request_key{};
 };
 struct ControlRun {
-  RunId run;
+  RunId run{};
   enum class Action { kPause, kResume, kStop, kStopNow } action = Action::kPause;
 };
 struct Drain {};  // no new rounds or offers; sessions are told to come back later
@@ -153,24 +153,24 @@ using Input = std::variant<ClientJoined, ClientLeft, ClientMessage, UploadOffere
 
 struct Send {
   SessionNumber session = 0;
-  wire::Message message;
+  wire::Message message{};
 };
 // What this session may download from now on.
 struct Grant {
   SessionNumber session = 0;
-  Hash32 plan;
-  Hash32 model;
+  Hash32 plan{};
+  Hash32 model{};
 };
 struct AdmitUpload {
   SessionNumber session = 0;
   std::uint32_t transfer_id = 0;
   UploadNumber upload = 0;
-  wire::UploadBegin begin;
+  wire::UploadBegin begin{};
 };
 struct RefuseUpload {
   SessionNumber session = 0;
   std::uint32_t transfer_id = 0;
-  UpdateId update;
+  UpdateId update{};
   int code = 0;
 };
 // An upload that was admitted is no longer wanted.
@@ -184,69 +184,69 @@ struct Disconnect {
 };
 struct ArmTimer {
   TimerId timer = 0;
-  SteadyTime at;
+  SteadyTime at{};
 };
 struct CancelTimer {
   TimerId timer = 0;
 };
 struct StartJob {
   JobId id = 0;
-  Job job;
+  Job job{};
 };
 struct RoundPublished {
-  RunId run;
+  RunId run{};
   std::uint32_t round = 0;
-  Hash32 model;
+  Hash32 model{};
 };
 struct EngineFailed {
-  std::optional<RunId> run;
-  Error error;
+  std::optional<RunId> run{};
+  Error error{};
 };  // without a run: the process must stop
 
 // What people and metrics want to know. None of these changes the protocol.
 enum class Outcome { kOk, kRejected, kFailed, kDropped, kLate };
 
 struct ClientOutcome {
-  AttemptKey key;
+  AttemptKey key{};
   ClientNumber client = 0;
-  DeviceId device;
+  DeviceId device{};
   Outcome outcome = Outcome::kOk;
   int code = 0;
-  std::string detail;
-  UpdateRow update;  // of an accepted or rejected one
+  std::string detail{};
+  UpdateRow update{};  // of an accepted or rejected one
 };
 struct AttemptCounts {
   std::uint32_t invited = 0, declined = 0, started = 0, ok = 0, rejected = 0, failed = 0,
                 dropped = 0, late = 0;
 };
 struct AttemptEnded {
-  AttemptKey key;
+  AttemptKey key{};
   bool published = false;
   int code = 0;
-  std::string reason;  // of an abandoned attempt
-  AttemptCounts counts;
+  std::string reason{};  // of an abandoned attempt
+  AttemptCounts counts{};
   std::vector<Metric>
-      metrics;   // train_loss, or the evaluation's; central metrics come with CentralEvaluated
-  Hash32 model;  // current after the attempt
+      metrics{};   // train_loss, or the evaluation's; central metrics come with CentralEvaluated
+  Hash32 model{};  // current after the attempt
 };
 struct CentralEvaluated {
-  RunId run;
+  RunId run{};
   std::uint32_t round = 0;
-  std::vector<Metric> metrics;
+  std::vector<Metric> metrics{};
 };
 struct SelectionOpened {
-  AttemptKey key;
+  AttemptKey key{};
 };  // the engine holds Polls for this attempt
 struct RunEnded {
-  RunId run;
+  RunId run{};
   RunState state = RunState::kFinished;
   int code = 0;
-  std::string reason;
+  std::string reason{};
 };
 // An update of this device was refused in a way that counts against it. At the limit the driver
 // quarantines it durably and says so with DeviceChanged.
 struct DeviceStruck {
-  DeviceId device;
+  DeviceId device{};
   std::uint32_t strikes = 0;
   int code = 0;
   bool is_at_limit = false;
@@ -254,7 +254,7 @@ struct DeviceStruck {
 using Event = std::variant<ClientOutcome, AttemptEnded, CentralEvaluated, SelectionOpened, RunEnded,
                            DeviceStruck>;
 struct Emit {
-  Event event;
+  Event event{};
 };
 
 using Output = std::variant<Send, Grant, AdmitUpload, RefuseUpload, CancelUpload, Disconnect,
