@@ -11,7 +11,8 @@ bool IsSeparator(char c) {
 }
 
 bool IsWholeWordPart(std::string_view part, std::string_view name) {
-  for (std::size_t at = name.find(part); at != std::string_view::npos; at = name.find(part, at + 1)) {
+  for (std::size_t at = name.find(part); at != std::string_view::npos;
+       at = name.find(part, at + 1)) {
     const bool starts_word = at == 0 || IsSeparator(name[at - 1]);
     const std::size_t end = at + part.size();
     const bool ends_word = end == name.size() || IsSeparator(name[end]);

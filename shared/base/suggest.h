@@ -10,10 +10,11 @@
 
 namespace skep {
 
-// The known name within an edit distance of 2 (3 for names over 8 letters; the nearest, then the first); else one of which
-// the given name is a whole-word part ("clients" of "clients_per_round": one that begins with it first, then the shortest).
-// Empty if there is none.
-[[nodiscard]] std::string Suggest(std::string_view given, const std::vector<std::string_view>& known);
+// The known name within an edit distance of 2 (3 for names over 8 letters; the nearest, then the
+// first); else one of which the given name is a whole-word part ("clients" of "clients_per_round":
+// one that begins with it first, then the shortest). Empty if there is none.
+[[nodiscard]] std::string Suggest(std::string_view given,
+                                  const std::vector<std::string_view>& known);
 
 // Insertions, deletions and substitutions of one byte (Levenshtein).
 [[nodiscard]] std::size_t EditDistance(std::string_view a, std::string_view b);

@@ -127,6 +127,8 @@ struct Range {
 
 // The sentence of `explain KEY`, `explain SECTION`; empty if there is no such topic.
 [[nodiscard]] std::string ExplainTopic(const Schema& schema, std::string_view topic);
+// The meaning of a word of the field ("client", "attempt"); empty if it is none.
+[[nodiscard]] std::string ExplainWord(std::string_view word);
 // The reference page in Markdown, and a JSON Schema (draft 2020-12) of the file.
 [[nodiscard]] std::string MarkdownReference(const Schema& schema);
 [[nodiscard]] std::string JsonSchema(const Schema& schema);

@@ -307,16 +307,16 @@ TEST_CASE("no text makes the reader fail, and what it accepts it accepts again",
       "seed = 3\n[data]\nnum_clients = 10 # \u00e9\nlabel = "
       "\"x\\u00e9\"\n[training]\nclients_per_round = 3\nmetrics = [\"loss\"]\n"
       "[client]\nlr = 0.5\nt = \"\"\"\\\n  \u00e9\"\"\"\n[data.scaling]\n\"\u4e16\" = [1, 2.5]\n";
-  RandomStream random(17, {.purpose = Purpose::kPartition});
+  RandomStream draws(17, {.purpose = Purpose::kPartition});
   constexpr std::string_view kBytes = "[]{}=\"'\\\n\t #,.0x_-\xc3\xa9\xff\x00nan";
   for (int i = 0; i < 3000; ++i) {
     std::string text = base;
-    for (std::uint64_t edits = 1 + random.Below(4); edits > 0; --edits) {
-      const auto at = static_cast<std::size_t>(random.Below(text.size()));
-      if (random.Below(3) == 0) {
-        text.erase(at, static_cast<std::size_t>(random.Below(6)));
+    for (std::uint64_t edits = 1 + draws.Below(4); edits > 0; --edits) {
+      const auto at = static_cast<std::size_t>(draws.Below(text.size()));
+      if (draws.Below(3) == 0) {
+        text.erase(at, static_cast<std::size_t>(draws.Below(6)));
       } else {
-        text.insert(at, 1, kBytes[static_cast<std::size_t>(random.Below(kBytes.size()))]);
+        text.insert(at, 1, kBytes[static_cast<std::size_t>(draws.Below(kBytes.size()))]);
       }
     }
     const auto loaded = ParseExperiment(text, "e.toml", {});

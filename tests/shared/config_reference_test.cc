@@ -62,6 +62,12 @@ TEST_CASE("a key, a section and an alias can be explained", "[unit]") {
   CHECK(ExplainTopic(ExperimentSchema(), "").empty());
 }
 
+TEST_CASE("a word of the field can be explained", "[unit]") {
+  CHECK(ExplainWord("update") ==
+        "update\n  What a client sends back: the difference to the model that it got.\n");
+  CHECK(ExplainWord("collaborator").empty());
+}
+
 TEST_CASE("the JSON schema names every key", "[unit]") {
   for (const Schema* schema : Schemas()) {
     const std::string json = JsonSchema(*schema);
