@@ -1,7 +1,5 @@
 // What the schema table says to people and to editors: explanations, the reference page, a JSON
 // Schema.
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "shared/config/schema.h"
@@ -20,6 +18,14 @@ std::string QuotedWords(std::string_view words) {
   std::string text;
   for (const std::string_view word : Words(words))
     text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", word);
+  return text;
+}
+
+// "a | b" -> "a, b".
+std::string Listed(std::string_view words) {
+  std::string text;
+  for (const std::string_view word : Words(words))
+    text.append(text.empty() ? "" : ", ").append(word);
   return text;
 }
 
@@ -54,9 +60,7 @@ std::string ExplainKey(const Key& key) {
   AppendLine(text, "here", InThisBuild(row));
   AppendLine(text, "excludes", std::string(row.excludes));
   AppendLine(text, "only with", std::string(row.only_with));
-  std::string aliases(row.aliases);
-  std::replace(aliases.begin(), aliases.end(), '|', ',');
-  AppendLine(text, "also called", aliases);
+  AppendLine(text, "also called", Listed(row.aliases));
   return text;
 }
 
@@ -84,7 +88,7 @@ std::string MarkdownRow(const Key& key) {
   add("Here", InThisBuild(row));
   add("Not together with", row.excludes);
   add("Only with", row.only_with);
-  add("Also called", row.aliases);
+  add("Also called", Listed(row.aliases));
   if (row.is_reloadable) notes += " Taken over by a reload.";
   return fmt::format("| `{}` | {} | {} | {} |\n", row.key, Cell(Default(row)), Cell(Allowed(row)),
                      Cell(notes));

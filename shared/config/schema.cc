@@ -156,6 +156,7 @@ std::string RangeText(std::string_view text, Types types) {
   const auto shown = [&](std::string_view bound) { return fmt::format("{0}{1}{0}", quote, bound); };
   const std::string low = (parts.is_low_excluded ? "above " : "at least ") + shown(parts.low);
   if (parts.high.empty()) return low;
+  if (parts.low == parts.high) return shown(parts.low);
   if (!parts.is_low_excluded && !parts.is_high_excluded)
     return shown(parts.low) + " to " + shown(parts.high);
   return low + ", " + (parts.is_high_excluded ? "below " : "at most ") + shown(parts.high);
