@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/session_impl.h"
+#include "shared/base/error_catalogue.h"
 
 namespace skep::client {
 namespace {
@@ -191,15 +192,10 @@ void Session::Impl::RepeatRequest() {
 }
 
 void Session::Impl::On(const Disconnected& disconnected) {
-  if (disconnected.code != 0) {
-    const int code = disconnected.code;
-    const bool needs_people = code == 3101 || code == 3102 || code == 3105 || code == 3107 ||
-                              code == 3108 || code == 3110 || code == 3111 || code == 3113 ||
-                              code == 3114 || code == 3311 || code == 3312;
-    if (needs_people) {
-      Rejoin(code, "the aggregator refused this device");
-      return;
-    }
+  const ErrorEntry* const known = FindError(disconnected.code);
+  if (known != nullptr &&
+      (known->retry == RetryClass::kRejoin || known->retry == RetryClass::kUpgrade)) {
+    return Rejoin(disconnected.code, std::string(known->title));
   }
   // The close that a Reconnect ordered may be reported too; only later ones are failed attempts.
   const bool is_news = link_ != Link::kBackOff && link_ != Link::kResting;

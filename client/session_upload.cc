@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/session_impl.h"
+#include "shared/base/error_catalogue.h"
 
 namespace skep::client {
 namespace {
@@ -18,21 +19,13 @@ Nanoseconds LongestTransfer(std::uint64_t bytes) {
   return kNoByteSent + std::chrono::seconds(bytes / kSlowestBytesPerSecond);
 }
 
-// TransferCancel carries no retry class: those of the numbers it is sent with.
-wire::RetryClass ClassOfCancel(int code) {
-  switch (code) {
-    case 2109:
-    case 2212:
-    case 3401:
-    case 3402:
-    case 3403:
-      return wire::RetryClass::kNever;
-    case 3329:
-    case 3336:
-      return wire::RetryClass::kSession;
-    default:
-      return wire::RetryClass::kReconnect;
-  }
+// TransferCancel carries no retry class: the catalogue's. Whatever else ends a transfer, the
+// connection is not trusted with another.
+RetryClass ClassOfCancel(int code) {
+  const ErrorEntry* const entry = FindError(code);
+  const RetryClass known = entry == nullptr ? RetryClass::kNone : entry->retry;
+  return known == RetryClass::kNever || known == RetryClass::kSession ? known
+                                                                      : RetryClass::kReconnect;
 }
 
 }  // namespace
@@ -152,7 +145,7 @@ void Session::Impl::On(const wire::TransferCancel& cancel) {
 
 void Session::Impl::AfterCancel(int code, bool is_upload) {
   switch (ClassOfCancel(code)) {
-    case wire::RetryClass::kNever:
+    case RetryClass::kNever:
       if (is_upload) {
         DropUpdate(code);
         Enter(Idle{});
@@ -161,7 +154,7 @@ void Session::Impl::AfterCancel(int code, bool is_upload) {
         FailTask(CurrentTask(), Error{code, "the aggregator does not serve the model", ""});
       }
       return;
-    case wire::RetryClass::kSession:
+    case RetryClass::kSession:
       if (is_upload) Enter(Idle{});
       DisarmDeadline();
       ArmRepeat(kRetryPause);
