@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "shared/config/schema.h"
+#include "shared/config/utf8.h"
 #include "simulator/figures.h"
 #include "simulator/names.h"
 #include "simulator/terminal.h"
@@ -67,8 +68,9 @@ std::string FailureLines::HintFor(int code) const {
 
 std::string FailureLines::Describe(const ClientRecord& client) const {
   return fmt::format("round {}: {} {} (SKEP-{}): {}{}", client.round,
-                     Harmless(ClientName(client.client, client.name)), OutcomeName(client.outcome),
-                     client.code, Harmless(client.detail), HintFor(client.code));
+                     config::Printable(ClientName(client.client, client.name)),
+                     OutcomeName(client.outcome), client.code, config::Printable(client.detail),
+                     HintFor(client.code));
 }
 
 bool FailureLines::IsToldNow(int code) {
@@ -109,8 +111,8 @@ std::vector<std::string> FailureLines::On(const RoundRecord& round) {
         fmt::format("round {}: \xE2\x80\xA6 and {} more: {}", round.round, count, by_code));
   if (!round.published)
     lines.push_back(fmt::format("round {}: attempt {} abandoned (SKEP-{}): {}; the model stays{}",
-                                round.round, round.attempt, round.code, Harmless(round.reason),
-                                HintFor(round.code)));
+                                round.round, round.attempt, round.code,
+                                config::Printable(round.reason), HintFor(round.code)));
   told_ = 0;
   folded_.clear();
   kept_.clear();

@@ -33,15 +33,6 @@ std::string Significant(const std::optional<double>& value, int digits) {
   return value ? Significant(*value, digits) : kMissing;
 }
 
-std::string Grouped(std::uint64_t count) {
-  std::string digits = std::to_string(count);
-  for (std::size_t at = digits.size(); at > 3;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
-}
-
 std::string ByteText(std::uint64_t bytes) {
   constexpr std::array kUnits{"kB", "MB", "GB", "TB", "PB"};
   if (bytes < 1000) return fmt::format("{} B", bytes);

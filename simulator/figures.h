@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "shared/config/value.h"
+
 namespace skep::simulator {
 
 inline constexpr const char* kMissing =
@@ -14,7 +16,7 @@ inline constexpr const char* kMissing =
 
 [[nodiscard]] std::string Significant(double value, int digits = 3);  // "0.804", "12.3", "1.20e-05"
 [[nodiscard]] std::string Significant(const std::optional<double>& value, int digits = 3);
-[[nodiscard]] std::string Grouped(std::uint64_t count);         // "199,210"
+using config::Grouped;                                          // "199,210"
 [[nodiscard]] std::string ByteText(std::uint64_t bytes);        // "223 MB", "7.97 MB", "312 B"
 [[nodiscard]] std::string BinaryByteText(std::uint64_t bytes);  // "64 MiB", "1.5 GiB"
 [[nodiscard]] std::string DurationText(double seconds);         // "6.7 s", "3 m 20 s", "2 h 05 m"

@@ -12,57 +12,6 @@ namespace skep::simulator {
 namespace {
 
 constexpr int kDeepest = 32;
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-// Length of the UTF-8 sequence at the front, or 0 if there is none (RFC 3629).
-std::size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  std::size_t length = 0;
-  unsigned char low = 0x80;
-  unsigned char high = 0xBF;
-  if (first >= 0xC2 && first <= 0xDF) length = 2;
-  if (first >= 0xE0 && first <= 0xEF) length = 3;
-  if (first >= 0xF0 && first <= 0xF4) length = 4;
-  if (length == 0 || text.size() < length) return 0;
-  if (first == 0xE0) low = 0xA0;
-  if (first == 0xED) high = 0x9F;
-  if (first == 0xF0) low = 0x90;
-  if (first == 0xF4) high = 0x8F;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
-  }
-  return length;
-}
-
-void AppendEscaped(std::string& to, char c) {
-  switch (c) {
-    case '"':
-      to += "\\\"";
-      return;
-    case '\\':
-      to += "\\\\";
-      return;
-    case '\n':
-      to += "\\n";
-      return;
-    case '\r':
-      to += "\\r";
-      return;
-    case '\t':
-      to += "\\t";
-      return;
-    default:
-      break;
-  }
-  if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-    to += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-  } else {
-    to += c;
-  }
-}
 
 class Parser {
  public:
@@ -163,14 +112,12 @@ class Parser {
         return text;
       }
       if (static_cast<unsigned char>(c) < 0x20) return Refuse();
-      if (c != '\\') {
-        const std::size_t length = SequenceLength(text_.substr(at_));
-        if (length == 0) return Refuse();
-        text += text_.substr(at_, length);
-        at_ += length;
-        continue;
+      if (c == '\\') {
+        SKEP_TRY(Escape(text));
+      } else {
+        text += c;
+        ++at_;
       }
-      SKEP_TRY(Escape(text));
     }
     return Refuse();
   }
@@ -233,20 +180,6 @@ class Parser {
 };
 
 }  // namespace
-
-std::string JsonText(std::string_view text) {
-  std::string quoted = "\"";
-  while (!text.empty()) {
-    const std::size_t length = SequenceLength(text);
-    if (length == 1) {
-      AppendEscaped(quoted, text.front());
-    } else {
-      quoted += length == 0 ? kReplacement : text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-  return quoted + "\"";
-}
 
 std::string JsonNumber(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/config/utf8.h"
 
 namespace skep::simulator {
 
-// The text in quotes; control characters are escaped, bytes that are not UTF-8 become U+FFFD.
-[[nodiscard]] std::string JsonText(std::string_view text);
+using config::JsonText;
 [[nodiscard]] std::string JsonNumber(double value);
 // Seconds to the microsecond: what a clock measured has no more digits.
 [[nodiscard]] std::string JsonSeconds(double seconds);

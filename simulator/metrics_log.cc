@@ -153,6 +153,14 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::Resume(const std::string& path,
   return log;
 }
 
+bool MetricsLog::IsBeingWritten(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool is_free = ::flock(file, LOCK_SH | LOCK_NB) == 0;
+  ::close(file);
+  return !is_free;
+}
+
 MetricsLog::MetricsLog(std::string path, int file)
     : path_(std::move(path)),
       file_(file),

@@ -47,6 +47,8 @@ class MetricsLog final : public Recorder {
   // Goes on with `path`, cut to its first `bytes`. SKEP-4001: another process is writing it.
   [[nodiscard]] static Result<std::unique_ptr<MetricsLog>> Resume(const std::string& path,
                                                                   std::uint64_t bytes);
+  // Whether a living process has the file open for writing.
+  [[nodiscard]] static bool IsBeingWritten(const std::string& path);
   ~MetricsLog() override;
 
   void On(const RunStart& start) override { lines_.On(start); }

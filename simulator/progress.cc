@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "shared/config/utf8.h"
+
 namespace skep::simulator {
 namespace {
 
@@ -60,7 +62,7 @@ void Progress::On(const RoundRecord& round) {
 
 void Progress::On(const NoteRecord& note) {
   json_.On(note);
-  const std::string text = Harmless(note.text);
+  const std::string text = config::Printable(note.text);
   switch (note.level) {
     case NoteLevel::kInfo:
       Say("note: " + text);

@@ -218,7 +218,7 @@ void RunDb::Impl::AddRun(const RunStart& start) {
   run.Bind(start.command).Bind(start.device).Bind(start.isa).Bind(start.jobs).Bind(start.rounds);
   run.Bind(start.model_parameters).Bind(UtcText(start.time));
   Require(run.Run());
-  Statement setting(db_.get(), "INSERT OR REPLACE INTO setting VALUES (?,?,?,?)");
+  Statement setting(db_.get(), "INSERT OR IGNORE INTO setting VALUES (?,?,?,?)");
   for (const auto& [key, value] : start.settings)
     Require(setting.Bind(run_id_).Bind(key).Bind(value.first).Bind(value.second).Run());
   AddClients(start);

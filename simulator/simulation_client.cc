@@ -188,7 +188,8 @@ void Simulation::Impl::OnUploadDue(aggregator::UploadNumber upload) {
   if (found == uploads_.end()) return;
   const UploadInFlight in_flight = found->second;
   uploads_.erase(found);
-  aggregator::UploadFinished finished{.upload = upload};
+  aggregator::UploadFinished finished;
+  finished.upload = upload;
   const auto turn = turns_.find(in_flight.client);
   if (turn != turns_.end()) {
     const aggregator::Inspection& inspection = turn->second.result.inspection;

@@ -42,7 +42,7 @@ void Simulation::Impl::Do(aggregator::RefuseUpload& refuse) {
   if (turn == turns_.end()) return;
   StepClient(turn->second,
              client::ServerMessage{
-                 .message = wire::UpdateRefused{.update_id = refuse.update_id,
+                 .message = wire::UpdateRefused{.update_id = refuse.update,
                                                 .code = static_cast<std::uint32_t>(refuse.code),
                                                 .transfer_id = refuse.transfer_id,
                                                 .retry = wire::RetryClass::kNever}});

@@ -114,6 +114,9 @@ class Simulation::Impl {
   void OnEvent(const aggregator::CentralEvaluated& evaluated);
   void OnEvent(const aggregator::SelectionOpened& opened);
   void OnEvent(const aggregator::RunEnded& ended);
+  // Simulated clients are not quarantined: what a bad one does round after round is what people
+  // want to see.
+  void OnEvent(const aggregator::DeviceStruck&) {}
   void CompleteRound();
   void CheckFirstAttempt(const aggregator::AttemptEnded& ended);
   bool IsBudgetSpent(const RoundRecord& record);

@@ -140,17 +140,4 @@ std::string Painted(std::string_view text, Paint paint, const TextStyle& style) 
   return painted + "\x1b[0m";
 }
 
-std::string Harmless(std::string_view text) {
-  std::string harmless(text);
-  for (std::size_t i = 0; i < harmless.size(); ++i) {
-    const auto c = static_cast<unsigned char>(harmless[i]);
-    // U+0080 to U+009F are control characters too.
-    const bool is_high_control =
-        c == 0xC2 && i + 1 < harmless.size() && static_cast<unsigned char>(harmless[i + 1]) < 0xA0;
-    if (is_high_control) harmless.replace(i, 2, "?");
-    if (c < 0x20 || c == 0x7F) harmless[i] = '?';
-  }
-  return harmless;
-}
-
 }  // namespace skep::simulator

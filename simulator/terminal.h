@@ -35,7 +35,4 @@ enum class ColorChoice { kAuto, kAlways, kNever };
 enum class Paint { kBold, kDim, kRed, kYellow, kGreen };
 [[nodiscard]] std::string Painted(std::string_view text, Paint paint, const TextStyle& style);
 
-// Control characters and escape sequences of text that came from data become "?".
-[[nodiscard]] std::string Harmless(std::string_view text);
-
 }  // namespace skep::simulator

@@ -1,0 +1,19 @@
+// The command `new`: a folder with an experiment file that runs as it is.
+#pragma once
+
+#include <string>
+
+#include "simulator/console.h"
+
+namespace skep::simulator {
+
+struct NewOptions {
+  std::string name;       // folder to make
+  std::string template_;  // fashion, csv; empty: csv with `data`, else fashion
+  std::string data;       // a table of one's own, or empty
+  std::string client;     // its column that says who owns a row, or empty
+  std::string label;      // its column to learn, or empty: the last one
+};
+[[nodiscard]] int NewCommand(const NewOptions& options, const Console& console);
+
+}  // namespace skep::simulator

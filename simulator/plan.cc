@@ -1,0 +1,263 @@
+#include "simulator/plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "shared/base/file.h"
+#include "shared/data/experiment_data.h"
+#include "simulator/figures.h"
+#include "simulator/names.h"
+
+namespace skep::simulator {
+namespace {
+
+using config::Problem;
+
+constexpr const char* kVersion = SKEP_VERSION;
+constexpr double kShareOfFreeMemory = 0.8;
+
+std::vector<Problem> Refuse(const Error& error) {
+  return {AsProblem(error)};
+}
+
+// What the data say before the split, or after it.
+config::DataFacts FactsOf(const Prepared& prepared, bool is_split) {
+  const data::Dataset& train = *prepared.data.train;
+  config::DataFacts facts;
+  facts.rows = train.rows;
+  if (!train.owner.empty()) facts.owners = static_cast<std::uint32_t>(train.owner_names.size());
+  facts.classes = static_cast<std::uint32_t>(prepared.data.spec.classes.size());
+  facts.input = train.input_shape;
+  if (!is_split) return facts;
+  for (ClientNumber i = 0; i < prepared.partition.clients.size(); ++i) {
+    const data::ClientPart& client = prepared.partition.clients[i];
+    if (facts.largest_client && client.train.size() <= *facts.largest_client) continue;
+    facts.largest_client = client.train.size();
+    facts.largest_client_name = ClientName(i, client.name);
+  }
+  return facts;
+}
+
+// Memory that the system would give without swapping; 0 if it does not say.
+std::uint64_t FreeMemory() {
+  constexpr std::uint64_t kMostBytes = 1U << 20U;
+  const Result<Bytes> info = ReadFile("/proc/meminfo", kMostBytes, 4001);
+  if (!info.has_value()) return 0;
+  constexpr std::string_view kKey = "MemAvailable:";
+  const std::string_view text = AsText(*info);
+  auto at = text.find(kKey);
+  if (at == std::string_view::npos) return 0;
+  at = text.find_first_of("0123456789", at);
+  std::uint64_t kib = 0;
+  std::from_chars(text.data() + at, text.data() + text.size(), kib);
+  return kib * 1024;
+}
+
+// Current and next model, what evaluation and checkpoints copy, one workspace a worker, the updates
+// in flight and the exact sum.
+std::uint64_t MemoryOf(const aggregator::RunSpec& spec, std::size_t jobs, std::uint32_t batch) {
+  const std::uint64_t model = spec.model.layout()->values() * sizeof(float);
+  std::uint64_t activations = spec.model.input_values();
+  for (const model::Layer& layer : spec.model.layers()) {
+    if (const auto* dense = std::get_if<model::DenseLayer>(&layer)) activations += dense->outputs;
+  }
+  activations *= 2 * std::uint64_t{std::max(batch, 256U)} * sizeof(float);
+  const std::uint64_t updates = 2 * jobs + 2;
+  return model * (5 + 2 * jobs + updates) + 2 * model + jobs * activations;
+}
+
+simulator::DropOutPhase PhaseOf(config::DropoutPhase phase) {
+  switch (phase) {
+    case config::DropoutPhase::kBefore:
+      return DropOutPhase::kBefore;
+    case config::DropoutPhase::kTraining:
+      return DropOutPhase::kTraining;
+    case config::DropoutPhase::kUpload:
+      return DropOutPhase::kUpload;
+    case config::DropoutPhase::kAny:
+      return DropOutPhase::kAny;
+  }
+  return DropOutPhase::kAny;
+}
+
+DeviceRules RulesOf(const config::DevicesConfig& devices) {
+  DeviceRules rules;
+  rules.examples_per_second = devices.examples_per_second.value_or(0);
+  rules.speed_sigma = devices.speed_sigma;
+  rules.speed_jitter = devices.speed_jitter;
+  rules.down_mbps = devices.down_mbps.value_or(0);
+  rules.up_mbps = devices.up_mbps.value_or(0);
+  rules.network_sigma = devices.network_sigma;
+  rules.latency = devices.latency;
+  rules.dropout = devices.dropout;
+  rules.dropout_phase = PhaseOf(devices.dropout_phase);
+  return rules;
+}
+
+RoundLog::Rules LogRulesOf(const config::Experiment& experiment, bool has_test) {
+  const config::TrainingConfig& training = experiment.training;
+  RoundLog::Rules rules;
+  rules.target_metric = "test/" + training.target_metric;
+  rules.maximise = training.target_mode == config::TargetMode::kMaximum;
+  rules.target = training.target;
+  rules.min_test_examples = training.client_min_test_examples;
+  if (has_test) {
+    for (const std::string& metric : training.metrics)
+      rules.central_metrics.push_back("test/" + metric);
+  }
+  rules.eval_every = training.eval_every;
+  rules.rounds = training.rounds;
+  return rules;
+}
+
+}  // namespace
+
+Problem AsProblem(const Error& error) {
+  Problem problem;
+  problem.code = error.code;
+  problem.message = error.message;
+  problem.hint = error.hint;
+  return problem;
+}
+
+config::Validated<Prepared> Prepare(const PlanSource& source) {
+  const config::LoadOptions options{
+      .sets = source.sets, .program = config::Program::kSimulator, .folder = source.folder};
+  auto loaded = config::LoadExperiment(source.file, options);
+  if (!loaded.has_value()) return loaded.problems();
+  Prepared prepared{.loaded = std::move(loaded).value(), .data = {}, .partition = {}, .labels = {}};
+  const config::Experiment& experiment = prepared.loaded.value;
+  auto data = data::Load(data::DataOptionsOf(experiment.data, experiment.seed));
+  if (!data.has_value()) return Refuse(data.error());
+  prepared.data = std::move(data).value();
+  std::vector<Problem> problems =
+      config::FinishExperiment(prepared.loaded, FactsOf(prepared, false));
+  if (!problems.empty()) return problems;
+  const auto classes = static_cast<std::uint32_t>(prepared.data.spec.classes.size());
+  auto partition = data::Split(*prepared.data.train, classes,
+                               data::PartitionOptionsOf(experiment.data, experiment.seed),
+                               prepared.data.test.get());
+  if (!partition.has_value()) return Refuse(partition.error());
+  prepared.partition = std::move(partition).value();
+  problems = config::FinishExperiment(prepared.loaded, FactsOf(prepared, true));
+  if (!problems.empty()) return problems;
+  prepared.labels = data::TableOf(prepared.partition, *prepared.data.train, classes);
+  return prepared;
+}
+
+config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id) {
+  Plan plan{.prepared = std::move(prepared), .spec = {}, .initial = {}, .config_sha256 = {}};
+  const config::Experiment& experiment = plan.experiment();
+  const auto isa = kernels::ParseIsa(experiment.run.isa);
+  if (!isa.has_value()) return Refuse(isa.error());
+  plan.isa = *isa;
+  plan.jobs = experiment.run.jobs > 0 ? experiment.run.jobs
+                                      : std::max(1U, std::thread::hardware_concurrency());
+  plan.config_sha256 = plan.prepared.loaded.effective.ConfigHash();
+
+  aggregator::RunInputs inputs;
+  inputs.id = run_id;
+  inputs.population = experiment.population.empty() ? "simulation" : experiment.population;
+  inputs.seed = experiment.seed;
+  inputs.data = plan.prepared.data.spec;
+  inputs.input_shape = plan.prepared.data.train->input_shape;
+  inputs.has_test_data = plan.prepared.data.test != nullptr;
+  auto spec = aggregator::MakeRunSpec(experiment, inputs);
+  if (!spec.has_value()) return Refuse(spec.error());
+  auto initial = aggregator::MakeInitialModel(experiment, spec->model, experiment.seed);
+  if (!initial.has_value()) return Refuse(initial.error());
+  spec->initial_model = initial->ModelHash();
+  plan.initial = std::make_shared<const model::Params>(std::move(initial).value());
+  plan.memory_bytes = MemoryOf(*spec, plan.jobs, experiment.client.batch_size);
+  plan.spec = std::make_shared<const aggregator::RunSpec>(std::move(spec).value());
+
+  const std::uint64_t free = FreeMemory();
+  if (free > 0 &&
+      static_cast<double>(plan.memory_bytes) > kShareOfFreeMemory * static_cast<double>(free))
+    return Refuse(Error{1401,
+                        fmt::format("the plan needs {}; {:.0f} % of the free memory is {}",
+                                    BinaryByteText(plan.memory_bytes), 100 * kShareOfFreeMemory,
+                                    BinaryByteText(static_cast<std::uint64_t>(
+                                        kShareOfFreeMemory * static_cast<double>(free)))),
+                        "lower run.jobs or use a smaller model"});
+  return plan;
+}
+
+SimulationSetup MakeSetup(const Plan& plan) {
+  const config::Experiment& experiment = plan.experiment();
+  SimulationSetup setup;
+  setup.spec = plan.spec;
+  setup.train = plan.prepared.data.train;
+  setup.test = plan.prepared.data.test;
+  setup.partition = plan.prepared.partition;
+  setup.initial = plan.initial;
+  setup.log_rules = LogRulesOf(experiment, setup.test != nullptr);
+  setup.devices = RulesOf(experiment.devices);
+  setup.isa = plan.isa;
+  setup.jobs = plan.jobs;
+  setup.config_sha256 = plan.config_sha256;
+  setup.data_sha256 = plan.prepared.data.hash;
+  setup.stop_after = experiment.training.stop_after;
+  setup.stop_after_bytes = experiment.training.stop_after_bytes;
+  return setup;
+}
+
+RunStart MakeRunStart(const Plan& plan) {
+  const config::Experiment& experiment = plan.experiment();
+  const Prepared& prepared = plan.prepared;
+  RunStart start;
+  start.name = experiment.name;
+  start.run_id = plan.spec->id.Hex();
+  start.version = kVersion;
+  start.seed = experiment.seed;
+  start.config_sha256 = plan.config_sha256;
+  start.data_sha256 = prepared.data.hash;
+  start.layout_sha256 = plan.spec->model.layout()->hash();
+  start.config_toml = prepared.loaded.effective.AsToml();
+  for (const config::Setting& setting : prepared.loaded.effective.settings()) {
+    if (setting.value)
+      start.settings.push_back(
+          {setting.key->path, {config::ToToml(*setting.value), setting.SourceText()}});
+  }
+  start.algorithm = experiment.training.algorithm;
+  start.architecture = experiment.model.architecture;
+  start.partition = PartitionText(experiment.data);
+  start.rounds = experiment.training.rounds;
+  start.clients_per_round = experiment.training.clients_per_round;
+  start.device = "cpu";
+  start.isa = kernels::IsaName(plan.isa);
+  start.jobs = plan.jobs;
+  start.model_parameters = plan.spec->model.layout()->values();
+  start.memory_plan_bytes = plan.memory_bytes;
+  start.target_metric = "test/" + experiment.training.target_metric;
+  start.is_target_maximised = experiment.training.target_mode == config::TargetMode::kMaximum;
+  start.target = experiment.training.target;
+  start.classes = prepared.data.spec.classes;
+  const std::uint32_t classes = prepared.labels.classes;
+  for (ClientNumber i = 0; i < prepared.partition.clients.size(); ++i) {
+    const data::ClientPart& part = prepared.partition.clients[i];
+    ClientInfo info;
+    info.number = i;
+    info.name = part.name;
+    info.examples = static_cast<std::uint32_t>(part.train.size());
+    info.test_examples = static_cast<std::uint32_t>(part.test.size());
+    info.labels.resize(classes);
+    for (const std::uint32_t row : part.train)
+      ++info.labels[static_cast<std::size_t>(prepared.data.train->labels[row])];
+    start.clients.push_back(std::move(info));
+  }
+  return start;
+}
+
+std::string PartitionText(const config::DataConfig& data) {
+  if (data.partition == "dirichlet")
+    return fmt::format("dirichlet \xCE\xB1 = {}", data.dirichlet_alpha);
+  if (data.partition == "shards")
+    return fmt::format("shards, {} per client", data.shards_per_client);
+  return data.partition;
+}
+
+}  // namespace skep::simulator

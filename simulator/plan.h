@@ -1,0 +1,68 @@
+// Plan: an experiment file with its data read, its clients split and its model made; all that a
+// simulation needs, before anything trains.
+//
+// Called by the commands. Not thread-safe. Source: docs/architecture.md; docs/reference.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aggregator/engine/run_spec.h"
+#include "kernels/backend.h"
+#include "shared/config/experiment.h"
+#include "shared/data/partition.h"
+#include "shared/data/reader.h"
+#include "simulator/records.h"
+#include "simulator/simulation.h"
+
+namespace skep::simulator {
+
+// The experiment and its data.
+struct Prepared {
+  config::Loaded<config::Experiment> loaded;
+  data::LoadedData data;
+  data::Partition partition;
+  data::LabelTable labels;
+
+  [[nodiscard]] const config::Experiment& experiment() const { return loaded.value; }
+};
+
+struct PlanSource {
+  std::string file;
+  std::vector<std::string> sets;
+  std::string folder;  // where relative paths start; empty: the file's folder
+};
+
+// Every problem of the file, or the first one of the data.
+[[nodiscard]] config::Validated<Prepared> Prepare(const PlanSource& source);
+
+struct Plan {
+  Prepared prepared;
+  std::shared_ptr<const aggregator::RunSpec> spec;
+  model::ParamsPtr initial;
+  kernels::Isa isa = kernels::Isa::kPortable;
+  std::size_t jobs = 1;
+  Hash32 config_sha256;
+  std::uint64_t memory_bytes = 0;  // needed beside the data
+
+  [[nodiscard]] const config::Experiment& experiment() const { return prepared.experiment(); }
+};
+
+// `run_id` also names the run in its files. SKEP-1401: it does not fit into 80 % of the free
+// memory.
+[[nodiscard]] config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id);
+
+[[nodiscard]] SimulationSetup MakeSetup(const Plan& plan);
+
+// What the outputs are told first. Name, time, command and folder are the caller's to add.
+[[nodiscard]] RunStart MakeRunStart(const Plan& plan);
+
+// "dirichlet α = 0.5", "shards, 2 per client", "natural".
+[[nodiscard]] std::string PartitionText(const config::DataConfig& data);
+
+// `error` as the problem of a file, so that it is shown like one.
+[[nodiscard]] config::Problem AsProblem(const Error& error);
+
+}  // namespace skep::simulator
