@@ -13,6 +13,10 @@ SessionNumber RoundEngine::SimulatedSession(ClientNumber client) {
   return kSimulated | client;
 }
 
+ClientNumber RoundEngine::SimulatedClient(SessionNumber session) {
+  return static_cast<ClientNumber>(session & ~kSimulated);
+}
+
 DeviceId RoundEngine::SimulatedDevice(ClientNumber client) {
   DeviceId id;
   id.bytes[0] = 0x51;  // no device of a CSPRNG needs to be avoided: a simulation enrols none
