@@ -234,6 +234,24 @@ Status SqliteStore::SetPorts(const BoundPorts& ports) {
   });
 }
 
+Result<std::optional<wire::PublicKey>> SqliteStore::SigningKey() {
+  const std::scoped_lock lock(mutex_);
+  std::optional<wire::PublicKey> key;
+  SKEP_TRY(database_.ForEach("SELECT value FROM meta WHERE name = 'signing_key'",
+                             [&](const Statement& row) {
+                               key = row.Id<wire::PublicKey>(0);
+                               return Ok();
+                             }));
+  return key;
+}
+
+Status SqliteStore::SetSigningKey(const wire::PublicKey& key) {
+  return InTransaction([&] {
+    return database_.Run("INSERT OR REPLACE INTO meta (name, value) VALUES ('signing_key', ?)",
+                         key);
+  });
+}
+
 Result<std::uint64_t> SqliteStore::Apply(const Transaction& transaction, WallMs now,
                                          BodySource& bodies) {
   return InTransaction([&] {

@@ -53,6 +53,9 @@ class SqliteStore final : public Store, public Registry {
   [[nodiscard]] const FederationId& federation() const { return federation_; }
   [[nodiscard]] Result<BoundPorts> Ports();
   [[nodiscard]] Status SetPorts(const BoundPorts& ports);
+  // The public half of the key that signs tasks, as devices know it; nothing before `init`.
+  [[nodiscard]] Result<std::optional<wire::PublicKey>> SigningKey();
+  [[nodiscard]] Status SetSigningKey(const wire::PublicKey& key);
 
   // For people and audits: every attempt of a run, in the order of opening, and one in full.
   [[nodiscard]] Result<std::vector<RoundRow>> Attempts(const RunId& run);
