@@ -25,8 +25,9 @@ struct Assignment {
   ClientNumber client = 0;
   AssignmentState state = AssignmentState::kOffered;
   int code = 0;
-  SessionNumber session = 0;  // where to answer; 0 before the first
-  bool is_committed = false;  // its row is durable: an offer may go out
+  SessionNumber session = 0;      // where to answer; 0 before the first
+  std::uint32_t transfer_id = 0;  // of the upload that is being answered
+  bool is_committed = false;      // its row is durable: an offer may go out
   bool is_started = false;
   bool is_settling = false;  // the whole body is here and its row is being committed
   bool is_replaced = false;  // its place went to another client

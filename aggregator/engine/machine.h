@@ -208,6 +208,7 @@ class Machine {
                   Refusal refusal);
   void SettleUpload(Attempt& attempt, Place place, UpdateRow row);
   void OnAcknowledged(Run& run, const AttemptKey& key, Place place, std::uint64_t seq);
+  void OnNotStored(Run& run, const AttemptKey& key, Place place, bool is_contradiction);
   void Acknowledge(SessionNumber session, const UpdateRow& update, wire::Disposition disposition,
                    const std::string& population);
   void Strike(const DeviceId& device, int code);
@@ -251,6 +252,7 @@ class Machine {
   void OnChanged(Run& run);
   void EnterStopped(Run& run);
   void StopOpenAttempt(Run& run);
+  void Forget(Run& run);
   Run& Adopt(std::shared_ptr<const RunSpec> spec);
 
   // recovery.cc

@@ -50,6 +50,13 @@ void Machine::On(StartRun& start) {
   Commit(JobKind::kStart, {.run = run.spec->id}, StartRunTx{std::move(row)});
 }
 
+// A run whose first row was refused never was.
+void Machine::Forget(Run& run) {
+  auto& runs = by_population_[run.population()];
+  runs.erase(std::remove(runs.begin(), runs.end(), &run), runs.end());
+  runs_.erase(RunId(run.spec->id));
+}
+
 void Machine::OnStarted(Run& run) {
   if (run.state != RunState::kRunning || !std::holds_alternative<Stopped>(run.phase)) return;
   GoOn(run);

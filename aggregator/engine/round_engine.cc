@@ -33,6 +33,7 @@ std::vector<RunView> RoundEngine::Runs() const {
 namespace {
 
 constexpr int kStoreFailed = 4005;
+constexpr int kContradiction = 4007;
 constexpr int kNotFinite = 2202;
 
 // The alternative that the job promises; a driver that gives another one has a bug.
@@ -204,6 +205,14 @@ void Machine::JobFailed(const JobUse& use, Error error) {
   }
   Run* run = FindRun(use.key.run);
   if (run == nullptr || use.kind == JobKind::kRelease) return;
+  if (use.kind == JobKind::kUpdate) {
+    // The store holds that update id already (a peer's doing), or could not take this one.
+    return OnNotStored(*run, use.key, use.place, error.code == kContradiction);
+  }
+  if (use.kind == JobKind::kStart) {
+    out_.push_back(EngineFailed{use.key.run, std::move(error)});
+    return Forget(*run);
+  }
   if (use.kind == JobKind::kFinish && error.code == kNotFinite) {
     if (auto* phase = PhaseOf<Publishing>(use.key)) {
       Abandon(*run, std::move(phase->attempt), kNotFinite, std::move(error.message));

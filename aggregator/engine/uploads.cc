@@ -15,6 +15,7 @@ constexpr int kTooLate = 2109;
 constexpr int kOtherContent = 2111;
 constexpr int kNormTooLarge = 2105;
 constexpr int kNotAssigned = 2211;
+constexpr int kStorageFault = 3405;
 
 bool IsSameContent(const wire::UploadBegin& a, const wire::UploadBegin& b) {
   return a.sha256 == b.sha256 && a.size == b.size && a.encoding == b.encoding;
@@ -113,6 +114,7 @@ bool Machine::AnswerFromMemory(const UploadOffered& offered, Attempt& attempt,
       Refuse(offered.session, begin, assignment.code);
     } else if (assignment.is_settling) {
       assignment.session = offered.session;  // the answer follows the commit
+      assignment.transfer_id = begin.transfer_id;
     } else {
       Acknowledge(offered.session, assignment.update, wire::Disposition::kDuplicate,
                   attempt.population);
@@ -130,7 +132,9 @@ bool Machine::AnswerFromStore(const UploadOffered& offered, const std::string& p
   if (!offered.prior) return false;
   const wire::UploadBegin& begin = offered.begin;
   const StoredVerdict& prior = *offered.prior;
-  if (prior.update != begin.update_id) {
+  if (prior.code != 0 && prior.update.IsZero()) {
+    Refuse(offered.session, begin, prior.code);  // refused; under which id is not stored
+  } else if (prior.update != begin.update_id) {
     if (prior.code != 0) return false;  // a refused task is over: no live assignment
     Refuse(offered.session, begin, kAlreadyContributed);
   } else if (prior.sha256 != begin.sha256) {
@@ -179,6 +183,7 @@ void Machine::Admit(Attempt& attempt, Place place, UploadOffered& offered) {
   Assignment& assignment = attempt.assignments[place];
   NoteStarted(attempt, assignment);
   assignment.session = offered.session;
+  assignment.transfer_id = offered.begin.transfer_id;
   Upload upload{.key = attempt.key,
                 .place = place,
                 .session = offered.session,
@@ -302,6 +307,28 @@ void Machine::OnAcknowledged(Run& run, const AttemptKey& key, Place place, std::
   if (!attempt->IsEvaluation()) {
     attempt->to_fold.push_back(assignment.update);
     Fold(run, *attempt);
+  }
+  MaybeClose(run);
+}
+
+// The update did not become durable: nothing is acknowledged. With a used id the task is over, else
+// the device may send again.
+void Machine::OnNotStored(Run& run, const AttemptKey& key, Place place, bool is_contradiction) {
+  auto* collecting = PhaseOf<Collecting>(key);
+  if (collecting == nullptr) return;
+  Attempt& attempt = *collecting->attempt;
+  Assignment& assignment = attempt.assignments[place];
+  assignment.is_settling = false;
+  --attempt.settling;
+  const int code = is_contradiction ? kOtherContent : kStorageFault;
+  wire::UploadBegin begin;
+  begin.update_id = assignment.update.update;
+  begin.transfer_id = assignment.transfer_id;
+  Refuse(assignment.session, begin, code);
+  if (is_contradiction && !collecting->closing) {
+    ++attempt.counts.rejected;
+    Report(attempt, assignment, Outcome::kRejected, code, "the update id was used before");
+    EndAssignment(attempt, assignment, AssignmentState::kRefused, code);
   }
   MaybeClose(run);
 }
