@@ -105,6 +105,7 @@ struct FramedStream::State {
   bool is_finishing = false;
   bool is_writing = false;  // RunWriter runs
   bool is_waiting_for_room = false;
+  bool has_stopped_reading = false;
 
   std::optional<Error> fault;
   std::optional<Error> write_fault;
@@ -236,11 +237,13 @@ awaitable<Result<std::size_t>> FramedStream::ReadSome(std::span<std::uint8_t> in
   const bool is_cancelled = co_await IsCancelled();
   if (is_cancelled) state.Fail(Stopped());
   if (state.fault) co_return *state.fault;
+  if (state.has_stopped_reading) co_return Stopped();
   state.read_timer.expires_at(deadline.at);
   const auto buffer = asio::buffer(into.data(), into.size());
   auto winner = co_await (state.stream.async_read_some(buffer, kToTuple) ||
                           state.read_timer.async_wait(kToTuple));
   if (state.fault) co_return *state.fault;
+  if (winner.index() != 0 && state.has_stopped_reading) co_return Stopped();
   if (winner.index() != 0) {
     // A cancelled task sees both operations aborted, in either order.
     const bool is_late = !std::get<0>(std::get<1>(winner));
@@ -257,6 +260,11 @@ awaitable<Result<std::size_t>> FramedStream::ReadSome(std::span<std::uint8_t> in
   const std::size_t count = std::get<1>(result);
   state.received += count;
   co_return count;
+}
+
+void FramedStream::StopReading() {
+  state_->has_stopped_reading = true;
+  state_->read_timer.cancel();
 }
 
 Status FramedStream::Send(Bytes frame) {

@@ -84,6 +84,10 @@ class FramedStream {
   boost::asio::awaitable<Result<std::size_t>> ReadSome(std::span<std::uint8_t> into,
                                                        Deadline deadline);
 
+  // Ends a pending and every later ReadSome with SKEP-3001 and leaves the connection as it is, so
+  // that whoever read may close it in order.
+  void StopReading();
+
   // Queues a frame; never waits. SKEP-3338 if the queue would exceed its bound: then nothing is
   // queued.
   [[nodiscard]] Status Send(Bytes frame);

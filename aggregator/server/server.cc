@@ -1,0 +1,286 @@
+#include "aggregator/server/server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "aggregator/server/server_impl.h"
+#include "shared/base/check.h"
+#include "shared/base/try.h"
+
+namespace skep::aggregator {
+namespace {
+
+constexpr int kDiskFailed = 4005;
+constexpr int kDraining = 3337;
+constexpr int kOverloaded = 3336;
+constexpr int kAllowanceSpent = 3403;
+constexpr int kConnectionLost = 3324;
+constexpr int kExitDiskFailed = 70;
+constexpr Milliseconds kClosing{2000};
+constexpr std::size_t kMostPlans = 64;
+constexpr std::size_t kMostCounts = 10'000;
+
+}  // namespace
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::Start(ServerSetup setup) {
+  SKEP_CHECK(setup.store && setup.log != nullptr);
+  auto impl = std::make_unique<Impl>(std::move(setup));
+  SKEP_TRY(impl->Start());
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+int Server::Wait() {
+  return impl_->Wait();
+}
+
+void Server::Stop(StopKind kind) {
+  impl_->Stop(kind);
+}
+
+Server::Impl::~Impl() {
+  if (network_) network_->Stop(Milliseconds(0));
+  [[maybe_unused]] const int code = Wait();
+  workshop_.reset();  // finishes what it was given
+}
+
+int Server::Impl::Wait() {
+  if (thread_.joinable()) thread_.join();
+  std::map<std::uint64_t, std::function<void()>> unanswered;
+  {
+    const std::scoped_lock lock(end_mutex_);
+    has_ended_ = true;
+    unanswered = std::exchange(questions_, {});
+  }
+  for (const auto& [number, give_up] : unanswered) give_up();
+  return exit_code_;
+}
+
+void Server::Impl::Stop(StopKind kind) {
+  if (kind == StopKind::kNow) return network_->Stop(Milliseconds(0));
+  network_->Post([this] { BeginDrain(); });
+}
+
+void Server::Impl::OnSignal() {
+  if (is_draining_) return network_->Stop(Milliseconds(0));
+  BeginDrain();
+}
+
+void Server::Impl::BeginDrain() {
+  if (std::exchange(is_draining_, true)) return;
+  log_.Write({.event = "service.draining", .message = "draining"});
+  network_->StopListening();
+  drain_until_ = ReadClock().steady + setup_.config.drain;
+  Tell(Drain{});
+  std::vector<SessionNumber> open;
+  for (const auto& [number, session] : sessions_) open.push_back(number);
+  for (const SessionNumber number : open) {
+    if (ServerSession* session = FindSession(number)) session->Drain();
+  }
+  ArmAlarm();
+  if (sessions_.empty()) EndDrain();
+}
+
+void Server::Impl::EndDrain() {
+  log_.Write({.event = "service.stopped", .message = "stopped"});
+  network_->Stop(kClosing);
+}
+
+// The disk did not keep what it was given: nothing more may be promised.
+void Server::Impl::Fail(const Error& error) {
+  if (std::exchange(has_failed_, true)) return;
+  log_.Write({.level = LogLevel::kError,
+              .code = error.code,
+              .event = "store.halted",
+              .message = error.message});
+  exit_code_ = error.code == kDiskFailed ? kExitDiskFailed : 1;
+  network_->Stop(Milliseconds(0));
+}
+
+void Server::Impl::CheckStore(const Status& status) {
+  if (!status && status.error().code == kDiskFailed) Fail(status.error());
+}
+
+void Server::Impl::Tell(Input input) {
+  if (has_failed_) return;
+  Execute(engine_->Step(Time(), std::move(input)));
+}
+
+void Server::Impl::Execute(Outputs outputs) {
+  for (Output& output : outputs) pending_.push_back(std::move(output));
+  if (!is_pumping_) Pump();
+}
+
+// In order; what follows from an output is executed behind those that are there.
+void Server::Impl::Pump() {
+  is_pumping_ = true;
+  while (!pending_.empty() && !has_failed_) {
+    Output output = std::move(pending_.front());
+    pending_.pop_front();
+    std::visit([this](auto& what) { Do(what); }, output);
+  }
+  is_pumping_ = false;
+  ArmAlarm();
+}
+
+void Server::Impl::ToSession(SessionNumber number, Output output) {
+  if (ServerSession* session = FindSession(number)) session->FromEngine(std::move(output));
+}
+
+// What protocol 9.2 asks in step A9: slot, allowance, memory. 0 if there is room.
+int Server::Impl::RefusalOf(const AdmitUpload& admit, const DeviceId& device) {
+  const config::ServerConfig::Limits& limits = setup_.config.limits;
+  if (uploads_ >= limits.concurrent_uploads) return kOverloaded;
+  const AttemptKey attempt{admit.begin.task.run_id, admit.begin.task.round, admit.begin.task.kind,
+                           admit.begin.task.attempt};
+  std::uint64_t& announced = allowances_[{attempt, device}];
+  if (announced + admit.begin.size > limits.upload_bytes_factor * limits.max_update_bytes) {
+    return kAllowanceSpent;
+  }
+  std::shared_ptr<UploadBody> body =
+      UploadBody::Open(memory_, admit.begin.size, admit.begin.sha256);
+  if (!body) return kOverloaded;
+  announced += admit.begin.size;
+  incoming_[admit.upload] = {admit.session, attempt, device, std::move(body)};
+  return 0;
+}
+
+void Server::Impl::Do(AdmitUpload& admit) {
+  ServerSession* session = FindSession(admit.session);
+  if (session == nullptr) return Tell(UploadAborted{admit.upload, kConnectionLost});
+  const int code = RefusalOf(admit, session->visitor().device);
+  if (code == 0) return session->FromEngine(admit);
+  session->FromEngine(RefuseUpload{admit.session, admit.transfer_id, admit.begin.update_id, code});
+  Tell(UploadAborted{admit.upload, code});
+}
+
+void Server::Impl::Do(CancelUpload& cancel) {
+  const auto incoming = incoming_.find(cancel.upload);
+  if (incoming == incoming_.end()) return;
+  const SessionNumber number = incoming->second.session;
+  incoming_.erase(incoming);
+  ToSession(number, cancel);
+}
+
+void Server::Impl::Do(ArmTimer& arm) {
+  timers_[arm.timer] = arm.at;
+  timers_by_time_.insert({arm.at, arm.timer});
+}
+
+void Server::Impl::Do(CancelTimer& cancel) {
+  const auto timer = timers_.find(cancel.timer);
+  if (timer == timers_.end()) return;
+  timers_by_time_.erase({timer->second, timer->first});
+  timers_.erase(timer);
+}
+
+void Server::Impl::Do(StartJob& start) {
+  if (const auto* commit = std::get_if<CommitJob>(&start.job)) {
+    if (const auto* open = std::get_if<OpenRoundTx>(&commit->transaction)) {
+      if (plans_.emplace(open->plan_sha256, open->plan).second) {
+        plans_in_order_.push_back(open->plan_sha256);
+        if (plans_in_order_.size() > kMostPlans) {
+          plans_.erase(plans_in_order_.front());
+          plans_in_order_.pop_front();
+        }
+      }
+    }
+  } else if (const auto* release = std::get_if<ReleaseJob>(&start.job)) {
+    std::erase_if(allowances_,
+                  [&](const auto& entry) { return entry.first.attempt == release->key; });
+  }
+  workshop_->Start(std::move(start.job), Time().wall, [this, id = start.id](JobResult result) {
+    Tell(JobDone{id, std::move(result)});
+  });
+}
+
+void Server::Impl::Do(RoundPublished& published) {
+  log_.Write({.event = "round.published",
+              .message = fmt::format("round {} published", published.round),
+              .fields = {{"run", NameOf(published.run)},
+                         {"round", std::int64_t{published.round}},
+                         {"model", published.model.Hex()}}});
+}
+
+void Server::Impl::Do(EngineFailed& failed) {
+  if (!failed.run) return Fail(failed.error);
+  log_.Write({.level = LogLevel::kError,
+              .code = failed.error.code,
+              .event = "run.halted",
+              .message = failed.error.message,
+              .fields = {{"run", NameOf(*failed.run)}}});
+}
+
+void Server::Impl::Do(Emit& emit) {
+  std::visit([this](const auto& event) { OnEvent(event); }, emit.event);
+  while (counts_.size() > kMostCounts) counts_.erase(counts_.begin());
+}
+
+void Server::Impl::ArmAlarm() {
+  SteadyTime next = drain_until_.value_or(SteadyTime::max());
+  if (!timers_by_time_.empty()) next = std::min(next, timers_by_time_.begin()->first);
+  if (!session_alarms_.empty()) next = std::min(next, session_alarms_.begin()->first);
+  for (const auto& [device, until] : quarantines_) next = std::min(next, until);
+  if (armed_ == next) return;
+  armed_ = next;
+  network_->SetAlarm(next);
+}
+
+void Server::Impl::OnAlarm() {
+  armed_.reset();
+  const Now now = Time();
+  FireEngineTimers(now.steady);
+  FireSessions(now.steady);
+  ReleaseQuarantines(now);
+  if (drain_until_ && *drain_until_ <= now.steady) {
+    drain_until_.reset();
+    for (const auto& [number, session] : sessions_) session->Refuse(kDraining);
+    EndDrain();
+  }
+  ArmAlarm();
+}
+
+void Server::Impl::FireEngineTimers(SteadyTime now) {
+  while (!timers_by_time_.empty() && timers_by_time_.begin()->first <= now) {
+    const TimerId timer = timers_by_time_.begin()->second;
+    timers_by_time_.erase(timers_by_time_.begin());
+    timers_.erase(timer);
+    Tell(TimerFired{timer});
+  }
+}
+
+void Server::Impl::FireSessions(SteadyTime now) {
+  while (!session_alarms_.empty() && session_alarms_.begin()->first <= now) {
+    const SessionNumber number = session_alarms_.begin()->second;
+    session_alarms_.erase(session_alarms_.begin());
+    ServerSession* session = FindSession(number);
+    if (session == nullptr) continue;
+    session->alarm.reset();
+    session->OnDeadline();
+  }
+}
+
+void Server::Impl::ReleaseQuarantines(const Now& now) {
+  for (auto entry = quarantines_.begin(); entry != quarantines_.end();) {
+    if (entry->second > now.steady) {
+      ++entry;
+      continue;
+    }
+    const DeviceId device = entry->first;
+    entry = quarantines_.erase(entry);
+    workshop_->OnStore([this, device, wall = now.wall] {
+      const Status released = store_.SetDeviceState(device, DeviceState::kActive, "aggregator",
+                                                    "quarantine has ended", wall);
+      network_->Post([this, device, released] {
+        CheckStore(released);
+        if (released) Enlist(device, DeviceState::kActive);
+      });
+    });
+  }
+}
+
+}  // namespace skep::aggregator
