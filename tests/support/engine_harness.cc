@@ -113,6 +113,13 @@ DeviceId DeviceOf(ClientNumber client) {
   return id;
 }
 
+std::unique_ptr<EngineHarness> World(const RunOptions& options, std::uint32_t clients) {
+  auto harness = std::make_unique<EngineHarness>(
+      SmallRun(options), std::make_shared<MemoryStore>(SmallConfig().federation));
+  for (ClientNumber client = 0; client < clients; ++client) harness->Join(client);
+  return harness;
+}
+
 EngineHarness::EngineHarness(std::shared_ptr<const RunSpec> spec,
                              std::shared_ptr<MemoryStore> store, EngineConfig config)
     : train(DefaultUpdate), spec_(std::move(spec)), store_(std::move(store)) {

@@ -206,6 +206,10 @@ class EngineHarness {
   bool is_dead_ = false;
 };
 
+// A harness over a store of its own with clients 0 .. clients - 1 joined and held.
+[[nodiscard]] std::unique_ptr<EngineHarness> World(const RunOptions& options,
+                                                   std::uint32_t clients);
+
 // One output as text: equal texts are equal outputs.
 [[nodiscard]] std::string Describe(const Output& output);
 
