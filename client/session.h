@@ -113,9 +113,11 @@ struct ArmTimer {
   TimerId timer = 0;
   Nanoseconds after{};
 };
+// Before the UploadBegin that follows it. Kept until a Note says that it was contributed or
+// refused.
 struct Persist {
   PendingUpdate update;
-};  // before the UploadBegin that follows it
+};
 struct Reconnect {
   Nanoseconds after{};
   std::string why;

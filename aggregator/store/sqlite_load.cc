@@ -206,6 +206,16 @@ Result<std::optional<RoundPlace>> FindRound(Database& database, const AttemptKey
   return place;
 }
 
+Result<std::vector<RoundRow>> LoadAttempts(Database& database, const RunId& run) {
+  std::vector<RoundRow> attempts;
+  SKEP_ASSIGN(const std::vector<StoredRound> rounds, RoundsOf(database, run));
+  for (const StoredRound& round : rounds) {
+    SKEP_ASSIGN(RoundRow row, LoadRoundRow(database, round.key, round.place));
+    attempts.push_back(std::move(row));
+  }
+  return attempts;
+}
+
 Result<OpenRound> LoadRound(Database& database, const AttemptKey& key, const RoundPlace& place) {
   OpenRound round;
   SKEP_ASSIGN(round.round, LoadRoundRow(database, key, place));

@@ -39,6 +39,8 @@ struct RoundPlace {
 
 // All runs; what is damaged halts its run, in the snapshot and in the database.
 [[nodiscard]] Result<StoreSnapshot> LoadSnapshot(Database& database, const ModelFiles& models);
+// Every attempt of a run, in the order of opening, as it is stored.
+[[nodiscard]] Result<std::vector<RoundRow>> LoadAttempts(Database& database, const RunId& run);
 [[nodiscard]] Result<OpenRound> LoadRound(Database& database, const AttemptKey& key,
                                           const RoundPlace& place);
 [[nodiscard]] Result<std::optional<StoredVerdict>> LoadVerdict(Database& database,

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "aggregator/store/row_text.h"
@@ -83,6 +84,14 @@ Status SyncFolder(const std::string& path) {
   return Error{4005, "cannot sync " + path + ": " + SystemReason(error), "check the disk"};
 }
 
+Status MakeFolder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) == 0) {
+    return SyncFolder(std::filesystem::absolute(folder).parent_path().string());
+  }
+  if (errno == EEXIST) return Ok();
+  return Error{4004, "cannot make " + folder + ": " + SystemReason(errno), ""};
+}
+
 Status SetClean(Database& database, bool is_clean) {
   return database.Run("UPDATE meta SET value = ? WHERE name = 'is_clean'", is_clean);
 }
@@ -126,9 +135,7 @@ Result<SqliteStore::Folder> SqliteStore::LockFolder(const std::string& path) {
 Result<std::unique_ptr<SqliteStore>> SqliteStore::Create(const std::string& folder,
                                                          const FederationId& federation,
                                                          WallMs now) {
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error{4004, "cannot make " + folder + ": " + SystemReason(errno), ""};
-  }
+  SKEP_TRY(MakeFolder(folder));
   SKEP_TRY(CheckFolder(folder));
   const std::string path = DatabasePath(folder);
   if (Exists(path)) return Error{4004, "there is a store in " + folder + " already", ""};
@@ -285,6 +292,7 @@ Result<Bytes> SqliteStore::UpdateBody(UploadNumber upload) {
 }
 
 Status SqliteStore::PutModel(const Hash32& hash, BytesView bytes) {
+  const std::scoped_lock lock(models_mutex_);  // its own: sessions need not wait for a large file
   return models_.Put(hash, bytes);
 }
 
@@ -308,14 +316,8 @@ Result<Bytes> SqliteStore::GetPlan(const Hash32& hash) {
 }
 
 Result<std::vector<RoundRow>> SqliteStore::Attempts(const RunId& run) {
-  std::vector<RoundRow> attempts;
-  SKEP_ASSIGN(StoreSnapshot snapshot, Load());
-  for (RunSnapshot& one : snapshot.runs) {
-    if (one.run.id != run) continue;
-    attempts = std::move(one.rounds);
-    for (OpenRound& open : one.open_rounds) attempts.push_back(std::move(open.round));
-  }
-  return attempts;
+  const std::scoped_lock lock(mutex_);
+  return LoadAttempts(database_, run);
 }
 
 Result<std::optional<OpenRound>> SqliteStore::Attempt(const AttemptKey& key) {

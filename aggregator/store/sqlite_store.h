@@ -117,6 +117,7 @@ class SqliteStore final : public Store, public Registry {
 
   Folder folder_;
   std::mutex mutex_;
+  std::mutex models_mutex_;
   Database database_;
   ModelFiles models_;
   FederationId federation_;

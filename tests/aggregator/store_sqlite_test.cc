@@ -1,11 +1,15 @@
 // What only a store on disk can get wrong: crashes, foreign files, damage, full disks.
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "aggregator/store/sqlite.h"
 #include "shared/base/file.h"
@@ -302,6 +306,66 @@ TEST_CASE("a full disk refuses work and damages nothing", "[fault]") {
   CHECK(store->Apply(MakeUpdate(TrainKey(), 1), 5000, place.bodies).has_value());
   store.reset();
   CHECK(OpenCode(place.folder()) == 0);
+}
+
+// Files may not grow beyond `bytes` while this lives: a write that would fails.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    const rlimit limit{bytes, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+  ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("after a failed write nothing is accepted until the store is opened again", "[fault]") {
+  Place place;
+  auto store = place.Create();
+  place.Must(*store, {StartRunTx{MakeRun()}, OpenRoundTx{MakeOpen(TrainKey())}});
+  const std::string before = Describe(store->Load().value());
+  UpdateTx large = MakeUpdate(TrainKey(), 1);
+  large.update.size = 1U << 20U;
+  place.bodies.Put(1, Bytes(large.update.size, 1));
+  large.update.sha256 = Sha256::Of(Bytes(large.update.size, 1));
+  {
+    const FileLimit limit(fs::file_size(place.File("skep.db-wal")) + 100'000);
+    const auto failed = store->Apply(large, 5000, place.bodies);
+    REQUIRE_FALSE(failed.has_value());
+    CHECK(failed.error().code == 4005);
+  }
+  CHECK(store->Apply(large, 5000, place.bodies).error().code == 4005);
+  CHECK(store->CreatePopulation("pump", "operator", 1).error().code == 4005);
+  store.reset();
+  store = SqliteStore::Open(place.folder(), kFederation).value();
+  CHECK(Describe(store->Load().value()) == before);
+  CHECK(store->Apply(large, 5000, place.bodies).value() == 1);
+}
+
+TEST_CASE("threads take turns", "[unit]") {
+  Place place;
+  const auto store = place.Create();
+  place.Must(*store, {StartRunTx{MakeRun()}, OpenRoundTx{MakeOpen(TrainKey())}});
+  std::vector<std::thread> threads;
+  std::array<std::optional<Result<std::uint64_t>>, 3> applied;
+  for (std::uint8_t number = 1; number <= 3; ++number) {
+    threads.emplace_back([&, number] {
+      applied[number - 1U] = store->Apply(MakeUpdate(TrainKey(), number), 5000, place.bodies);
+      (void)store->Verdict(TrainKey(), Device(10));
+      (void)store->PutModel(ModelHash(9), ModelBytes(9));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::uint64_t sum = 0;
+  for (const auto& one : applied) sum += one->value_or(0U);
+  CHECK(sum == 1 + 2 + 3);
+  CHECK(store->GetModel(ModelHash(9)).value() == ModelBytes(9));
 }
 
 TEST_CASE("a long log is moved into the database", "[unit]") {
