@@ -1,5 +1,7 @@
 #include "aggregator/server/admin_json.h"
 
+#include <boost/json/value_to.hpp>
+
 #include <array>
 #include <cmath>
 

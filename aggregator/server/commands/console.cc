@@ -1,0 +1,175 @@
+#include "aggregator/server/commands/console.h"
+
+#include <unistd.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "aggregator/server/admin_json.h"
+
+namespace skep::aggregator {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kProgram = "skep-aggregator";
+
+bool HasColor(const GlobalOptions& options) {
+  if (options.color != "auto") return options.color == "always";
+  const char* none = std::getenv("NO_COLOR");
+  return (none == nullptr || *none == '\0') && ::isatty(STDERR_FILENO) == 1;
+}
+
+int Finish(int code) {
+  // A result that nobody got is no result: a full disk, a reader that left.
+  return std::fflush(stdout) == 0 ? code : kFailed;
+}
+
+template <class Failure>
+void PrintFailures(int code, const std::vector<Failure>& failures) {
+  json::object object{{"schema", 1}, {"status", "error"}, {"exit_code", code}};
+  if (failures.size() == 1) {
+    object["error"] = ToJson(failures.front());
+  } else {
+    object["errors"] = ToJsonArray(failures);
+  }
+  PrintOut(json::serialize(object) + "\n");
+}
+
+}  // namespace
+
+int ExitCodeOf(int error_number) {
+  switch (error_number) {
+    case 4005:
+      return kSyncFailed;
+    case 4006:
+    case 4007:
+    case 4008:
+      return kDamaged;
+    case 4002:
+    case 4003:
+    case 4004:
+    case 4012:
+    case 4013:
+    case 4018:
+    case 5408:
+      return kUsage;
+    case 5401:
+    case 5402:
+      return kUnreachable;
+    case 5407:
+      return kTimedOut;
+    default:
+      break;
+  }
+  const bool is_configuration =
+      error_number < 2000 || (error_number >= 5100 && error_number < 5400);
+  return is_configuration ? kUsage : kFailed;
+}
+
+int Succeed(const GlobalOptions& options, const json::value& data, const std::string& text) {
+  if (options.is_quiet && !options.is_json) return kDone;
+  return Deliver(options, data, text);
+}
+
+int Deliver(const GlobalOptions& options, const json::value& data, const std::string& text) {
+  if (options.is_json) {
+    const json::object object{{"schema", 1}, {"status", "ok"}, {"exit_code", 0}, {"data", data}};
+    PrintOut(json::serialize(object) + "\n");
+  } else {
+    PrintOut(text);
+  }
+  return Finish(kDone);
+}
+
+int Fail(const GlobalOptions& options, const Error& error) {
+  return Fail(options, std::vector<Error>{error});
+}
+
+int Fail(const GlobalOptions& options, const std::vector<Error>& errors) {
+  const int code = ExitCodeOf(errors.front().code);
+  if (options.is_json) {
+    PrintFailures(code, errors);
+  } else {
+    for (const Error& error : errors) PrintError(ErrorText(options, error));
+  }
+  return Finish(code);
+}
+
+int Fail(const GlobalOptions& options, const std::vector<config::Problem>& problems) {
+  const int code = ExitCodeOf(problems.front().code);
+  if (options.is_json) {
+    PrintFailures(code, problems);
+  } else {
+    PrintError(config::FormatProblems(
+        problems, {.program = std::string(kProgram), .is_utf8 = IsUtf8Locale()}));
+  }
+  return Finish(code);
+}
+
+std::string ErrorText(const GlobalOptions& options, const Error& error) {
+  const bool has_color = HasColor(options);
+  std::string text = has_color ? "\x1b[31m" : "";
+  text += "error[SKEP-" + std::to_string(error.code) + "]:";
+  text += has_color ? "\x1b[0m " : " ";
+  text += error.message + "\n";
+  if (!error.hint.empty()) text += "   " + error.hint + "\n";
+  return text;
+}
+
+void Tell(const GlobalOptions& options, const std::string& text) {
+  if (!options.is_json && !options.is_quiet) PrintError(Shown(text));
+}
+
+void Tell(const GlobalOptions& options, const std::vector<config::Note>& notes) {
+  for (const config::Note& note : notes) Tell(options, config::FormatNote(note));
+}
+
+void PrintOut(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void PrintError(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  (void)std::fflush(stderr);
+}
+
+bool IsLive(const GlobalOptions& options) {
+  const char* terminal = std::getenv("TERM");
+  return !options.is_json && !options.is_quiet && terminal != nullptr &&
+         std::string_view(terminal) != "dumb" && ::isatty(STDERR_FILENO) == 1;
+}
+
+bool IsUtf8Locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view text(value);
+    for (const std::string_view form : {"UTF-8", "utf-8", "UTF8", "utf8"}) {
+      if (text.find(form) != std::string_view::npos) return true;
+    }
+    return false;
+  }
+  return false;
+}
+
+std::string Shown(std::string text) {
+  constexpr std::string_view kDot = "\u00b7";
+  if (IsUtf8Locale()) return text;
+  for (std::size_t at = text.find(kDot); at != std::string::npos; at = text.find(kDot, at)) {
+    text.replace(at, kDot.size(), "-");
+  }
+  return text;
+}
+
+Status CheckUser(const GlobalOptions& options) {
+  if (::geteuid() != 0 || options.allows_root) return Ok();
+  return Error{5210, "running as root is refused",
+               "use the service user, or --allow-root in a container"};
+}
+
+}  // namespace skep::aggregator
