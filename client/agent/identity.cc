@@ -71,9 +71,8 @@ Result<PinnedKey> ReadKey(const std::string& path) {
   PinnedKey pinned{.key = *key, .retires_at = 0};
   const std::string_view rest = text.substr(std::min(end + 1, text.size()));
   if (rest.empty()) return pinned;
-  const auto [last, failure] =
-      std::from_chars(rest.data() + std::min(kRetires.size(), rest.size()),
-                      rest.data() + rest.size(), pinned.retires_at);
+  const auto [last, failure] = std::from_chars(rest.data() + std::min(kRetires.size(), rest.size()),
+                                               rest.data() + rest.size(), pinned.retires_at);
   if (!rest.starts_with(kRetires) || failure != std::errc() || *last != '\n') {
     return Error{1010, path + " is damaged", ""};
   }
@@ -252,8 +251,7 @@ Status PinKey(const Storage& storage, Identity& identity, const wire::SigningKey
       ++at;
       continue;
     }
-    SKEP_TRY(
-        RemovePrivate(SigningFolder(storage) + "/" + crypto::KeyIdOf(at->key).Hex() + ".pub"));
+    SKEP_TRY(RemovePrivate(SigningFolder(storage) + "/" + crypto::KeyIdOf(at->key).Hex() + ".pub"));
     at = keys.erase(at);
   }
   if (keys.size() >= kMostKeys) return Error{3133, "more than four signing keys", ""};

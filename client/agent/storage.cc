@@ -145,10 +145,10 @@ Status Storage::CheckFormat() const {
     return Error{4004, path + " is not that of a storage folder", ""};
   }
   if (version > kStorageVersion) {
-    return Error{4012,
-                 fmt::format("{} has version {}, this program reads {}", folder_, version,
-                             kStorageVersion),
-                 "use the newer program"};
+    return Error{
+        4012,
+        fmt::format("{} has version {}, this program reads {}", folder_, version, kStorageVersion),
+        "use the newer program"};
   }
   return Ok();
 }

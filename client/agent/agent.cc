@@ -1,0 +1,303 @@
+#include "client/agent/agent.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/agent/conditions.h"
+#include "client/agent/work.h"
+#include "crypto/signature.h"
+#include "shared/base/try.h"
+
+namespace skep::agent {
+namespace {
+
+// No right clock shows an earlier time than this version was made at: 2026-01-01.
+constexpr WallMs kEarliestNow = 1767225600000;
+constexpr Nanoseconds kLongestRest = std::chrono::hours(7 * 24);
+constexpr Nanoseconds kNotEligiblePause = std::chrono::seconds(60);
+constexpr WallMs kDayMs = 24 * 3600 * 1000;
+constexpr std::uint32_t kSignalExit = 128;
+
+// What a model costs in memory while it is trained: received, trained, difference, update,
+// momentum.
+constexpr std::uint64_t kCopiesOfModel = 5;
+
+client::SessionConfig MakeSessionConfig(const AgentSettings& settings, const Identity& identity,
+                                        const State& state,
+                                        std::optional<client::PendingUpdate> pending) {
+  client::SessionConfig config;
+  config.population = settings.population;
+  config.federation = identity.federation;
+  config.max_model_bytes = settings.config.limits.memory / kCopiesOfModel;
+  config.max_update_bytes = std::min(config.max_model_bytes, settings.config.limits.storage / 2);
+  config.pending = std::move(pending);
+  config.memory = state.memory;
+  config.once = settings.once;
+  return config;
+}
+
+}  // namespace
+
+Agent::Agent(AgentSettings settings, Storage& storage, Identity& identity, State& state, Loop& loop,
+             Log& log)
+    : settings_(std::move(settings)),
+      storage_(storage),
+      identity_(identity),
+      state_(state),
+      loop_(loop),
+      log_(log),
+      device_(identity, [&loop] { return loop.Clock().wall; }) {}
+
+Agent::~Agent() {
+  if (job_ != nullptr) job_->cancelled = true;
+}
+
+Outcome Agent::Run() {
+  Begin();
+  loop_.Run();
+  SaveNow();
+  Outcome outcome = outcome_.value_or(Outcome{});
+  outcome.signal = signal_;
+  return outcome;
+}
+
+void Agent::Begin() {
+  // A client number belongs to one population.
+  if (state_.population != settings_.population) state_.memory.client.reset();
+  state_.population = settings_.population;
+  auto tls = net::TlsContext::ForDevice(identity_.own, {.authority = identity_.server_ca,
+                                                        .pin = std::nullopt,
+                                                        .host = settings_.endpoint.host,
+                                                        .judged_at = std::nullopt});
+  if (!tls.has_value()) return Conclude({.code = tls.error().code, .why = tls.error().message});
+  tls_ = std::move(tls).value();
+  Result<Recovered> recovered = RecoverUpdate(storage_);
+  if (!recovered.has_value()) {
+    return Conclude({.code = recovered.error().code, .why = recovered.error().message});
+  }
+  for (const std::string& folder : recovered->damaged) {
+    log_.Warning(4010, folder + " was damaged and is removed: its task is over or comes again");
+  }
+  session_.emplace(MakeSessionConfig(settings_, identity_, state_, std::move(recovered->pending)),
+                   device_);
+  const auto history = ReadHistory(storage_, 1);
+  if (!history.empty()) last_work_ = history.front().time;
+  loop_.OnSignal([this](int number) { OnSignal(number); });
+  const Now now = loop_.Clock();
+  if (settings_.budget) {
+    deadline_ = now.steady + *settings_.budget;
+    loop_.After(*settings_.budget, [this] { Feed(client::Stop{}); });
+  }
+  // A clock that was set back must not make it wait longer than any window lasts.
+  const WallMs early = std::max(state_.memory.next_check_in, now.wall) - now.wall;
+  const Nanoseconds wait =
+      std::min<Nanoseconds>(Milliseconds(std::min<WallMs>(early, 8 * kDayMs)), kLongestRest);
+  if (wait == Nanoseconds{}) return Connect();
+  if (settings_.once) {
+    return Conclude({.code = 0, .why = "told to come back in " + SpanText(wait)});
+  }
+  log_.Info("next check-in in " + SpanText(wait) + " (told by the aggregator)");
+  loop_.After(wait, [this] { Connect(); });
+}
+
+Status Agent::CheckBeforeConnecting() const {
+  const WallMs now = loop_.Clock().wall;
+  if (now < kEarliestNow) {
+    return Error{3106, "this machine's clock shows " + UtcText(now) + ", which cannot be right",
+                 "set the clock"};
+  }
+  const crypto::Certificate& own = identity_.own.certificate;
+  if (now > own.NotAfter()) {
+    return Error{3102, "this device's certificate ended at " + UtcText(own.NotAfter()),
+                 "ask the operator for a new join string, and join in a new folder"};
+  }
+  SKEP_TRY(CheckEligible(settings_.config.eligibility, ProbeConditions()));
+  DayTraffic today = state_.today;
+  today.TurnTo(now);
+  if (today.total() >= settings_.config.limits.bytes_per_day) {
+    return Error{7408, AmountText(today.total()) + " were sent and received today",
+                 "raise limits.bytes_per_day"};
+  }
+  return Ok();
+}
+
+void Agent::Connect() {
+  if (outcome_ || link_ != nullptr) return;
+  if (const Status fit = CheckBeforeConnecting(); !fit.has_value()) {
+    const bool is_of_device = fit.error().code >= 7000;
+    return is_of_device ? Postpone(fit.error()) : OnClosed(fit.error());
+  }
+  link_ = std::make_unique<Link>(loop_,
+                                 LinkSetup{.endpoint = settings_.endpoint,
+                                           .tls = tls_,
+                                           .role = wire::Role::kClient,
+                                           .limits = settings_.limits},
+                                 *this);
+}
+
+// The device itself has a reason to stay away; the session knows nothing of it.
+void Agent::Postpone(const Error& why) {
+  if (settings_.once) return Conclude({.code = why.code, .why = why.message});
+  Nanoseconds wait = std::max(kNotEligiblePause, settings_.config.limits.between_runs);
+  if (why.code == 7408) wait = Milliseconds(kDayMs - loop_.Clock().wall % kDayMs);
+  if (const auto line = reach_.Failed(loop_.Clock().steady, why, wait)) log_.Info(*line);
+  loop_.After(wait, [this] { Connect(); });
+}
+
+void Agent::OnOpen() {
+  wire::Hello hello;
+  hello.major = wire::kMajor;
+  hello.minor = wire::kMinor;
+  hello.min_minor = wire::kMinor;
+  hello.software = settings_.software;
+  hello.clock_ms = loop_.Clock().wall;
+  for (const PinnedKey& pinned : identity_.signing_keys) {
+    if (hello.known_key_ids.size() == 4) break;
+    hello.known_key_ids.push_back(crypto::KeyIdOf(pinned.key));
+  }
+  link_->Send(hello);
+}
+
+void Agent::OnFirst(const wire::Message& message) {
+  if (const auto* ack = std::get_if<wire::HelloAck>(&message)) return OnHello(*ack);
+  if (const auto* error = std::get_if<wire::PeerError>(&message)) {
+    return CutOff(Error{static_cast<int>(error->code),
+                        "the aggregator reports: " + EscapePeerText(error->text), ""});
+  }
+  CutOff(Error{3302, "the aggregator did not answer Hello", ""});
+}
+
+void Agent::OnHello(const wire::HelloAck& ack) {
+  if (ack.minor > wire::kMinor) {
+    return CutOff(Error{3312, "the aggregator speaks a newer version", "use a newer skep-client"});
+  }
+  if (ack.chunk_bytes < wire::kSmallestChunkBytes || ack.chunk_bytes > wire::kLargestChunkBytes) {
+    return CutOff(Error{3208, "the aggregator's chunk size is out of range", ""});
+  }
+  is_attached_ = true;
+  was_attached_ = true;
+  failed_in_a_row_ = 0;
+  if (reach_.tries() > 0) log_.Info("connected again");
+  reach_.Succeeded();
+  ack_ = ack;
+  if (deadline_) {
+    const auto rest = std::chrono::duration_cast<Milliseconds>(*deadline_ - loop_.Clock().steady);
+    const auto most =
+        static_cast<std::uint32_t>(std::clamp<std::int64_t>(rest.count(), 0, ack_.max_hold_ms));
+    ack_.max_hold_ms = most;
+  }
+  link_->SetChunkBytes(ack_.chunk_bytes);
+  link_->SetSilence(Milliseconds(std::uint64_t{ack_.ping_interval_ms} * 5 / 2));
+  log_.Write({.level = LogLevel::kDebug,
+              .event = "session.open",
+              .message = "connected to " + net::EndpointText(settings_.endpoint)});
+  Feed(client::Connected{ack_});
+}
+
+void Agent::OnMessage(wire::Message message) {
+  if (!is_attached_) return OnFirst(message);
+  if (const auto* ping = std::get_if<wire::Ping>(&message)) {
+    return link_->Send(wire::Pong{ping->nonce});
+  }
+  // Nothing overtakes the message that waits for data.
+  if (!held_.empty()) {
+    held_.push_back(std::move(message));
+    return;
+  }
+  if (std::holds_alternative<wire::Pong>(message)) {
+    return CutOff(Error{3306, "a Pong that nobody asked for", ""});
+  }
+  if (const auto* update = std::get_if<wire::SigningKeyUpdate>(&message)) {
+    const Status pinned = PinKey(storage_, identity_, *update, loop_.Clock().wall);
+    if (!pinned.has_value()) log_.Warning(pinned.error().code, pinned.error().message);
+    return;
+  }
+  if (auto* offer = std::get_if<wire::TaskOffer>(&message)) Offer(*offer);
+  if (WaitsForData(message)) {
+    held_.push_back(std::move(message));
+    return;
+  }
+  const auto* begin = std::get_if<wire::DownloadBegin>(&message);
+  const std::uint32_t begun = begin == nullptr ? 0 : begin->transfer_id;
+  Feed(client::ServerMessage{std::move(message)});
+  if (begun != 0) DropUnwanted(begun);
+  if (download_ && session_->state() != client::SessionState::kDownloading) {
+    const std::uint32_t transfer_id = download_->transfer_id;
+    download_.reset();
+    DropUnwanted(transfer_id);
+  }
+}
+
+// A download that nobody waits for any more: its round has closed meanwhile.
+void Agent::DropUnwanted(std::uint32_t transfer_id) {
+  const bool is_wanted = download_ && download_->transfer_id == transfer_id;
+  if (is_wanted || link_ == nullptr) return;
+  if (unwanted_.insert(transfer_id).second) link_->Send(wire::TransferCancel{transfer_id, 2212});
+}
+
+Status Agent::OnChunk(BytesView payload) {
+  SKEP_ASSIGN(const wire::ChunkHeader header, wire::DecodeChunkHeader(payload));
+  if (unwanted_.count(header.transfer_id) > 0) return Ok();
+  if (!download_) return Error{3303, "a chunk of a download that was not asked for", ""};
+  SKEP_ASSIGN(const wire::Chunk chunk, download_->receiver.Accept(payload));
+  Append(download_->bytes, chunk.data);
+  download_->hash.Update(chunk.data);
+  const Now now = loop_.Clock();
+  if (!download_->receiver.is_done()) {
+    // A sign of life a second is enough.
+    if (now.steady - download_->told < std::chrono::seconds(1)) return Ok();
+    download_->told = now.steady;
+    Feed(client::BodyProgress{download_->transfer_id});
+    return Ok();
+  }
+  Download done = std::move(*download_);
+  download_.reset();
+  const client::Body model{std::make_shared<const Bytes>(std::move(done.bytes)),
+                           done.hash.Finish()};
+  device_.Keep(model);
+  Feed(client::ModelArrived{done.transfer_id, model});
+  return Ok();
+}
+
+void Agent::OnBodySent(std::uint32_t transfer_id) {
+  Feed(client::BodySent{transfer_id});
+}
+
+void Agent::CutOff(const Error& why) {
+  CountTraffic();
+  link_.reset();
+  OnClosed(why);
+}
+
+void Agent::OnClosed(const Error& why) {
+  CountTraffic();
+  link_.reset();
+  is_attached_ = false;
+  download_.reset();
+  unwanted_.clear();
+  held_.clear();
+  if (outcome_) return;
+  last_failure_ = why;
+  Feed(client::Disconnected{why.code});
+}
+
+void Agent::OnSignal(int number) {
+  // Whatever it waits for: the files are whole at any time.
+  if (signal_ != 0) std::_Exit(static_cast<int>(kSignalExit) + number);
+  signal_ = number;
+  Feed(client::Stop{});
+}
+
+void Agent::Conclude(Outcome outcome) {
+  if (outcome_) return;
+  outcome_ = std::move(outcome);
+  if (job_ != nullptr) job_->cancelled = true;
+  CountTraffic();
+  link_.reset();
+  loop_.Stop();
+}
+
+}  // namespace skep::agent

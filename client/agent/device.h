@@ -1,0 +1,59 @@
+// AgentDevice: what a Session asks of a real device: keys, data, and unpredictable numbers.
+//
+// Keeps the last plan, the last model and this device's rows while they are of use. Reading data
+// takes long, so they are put here before the session asks (agent.h). The loop's thread.
+// Source: Skep protocol 1.0, section 6.2.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "client/agent/identity.h"
+#include "client/agent/local_data.h"
+#include "client/session.h"
+
+namespace skep::agent {
+
+class AgentDevice final : public client::Device {
+ public:
+  // `identity` outlives the device; `clock` tells the wall time.
+  AgentDevice(const Identity& identity, std::function<WallMs()> clock)
+      : identity_(identity), clock_(std::move(clock)) {}
+
+  // Rows for plans with this specification, as client `client`; or why there are none.
+  struct Data {
+    std::optional<wire::DataSpec> spec;
+    ClientNumber client = 0;
+    Result<std::shared_ptr<const LocalData>> rows;
+  };
+  void Give(Data data) { data_ = std::move(data); }
+  [[nodiscard]] bool HasDataFor(const wire::Plan& plan, ClientNumber client) const;
+  // Precondition: there are some.
+  [[nodiscard]] std::shared_ptr<const LocalData> rows() const { return data_->rows.value(); }
+  // Why the next task is not to be worked on (7401, 7408, 7409), or nothing.
+  void Refuse(std::optional<Error> why) { refusal_ = std::move(why); }
+  void Keep(client::Body model) { model_ = std::move(model); }
+  // Before a long rest: also, so that data that changed are read anew.
+  void ForgetAll();
+
+  [[nodiscard]] Status Verify(const wire::SignedManifest& manifest) override;
+  [[nodiscard]] Result<std::uint32_t> CountExamples(const wire::Plan& plan,
+                                                    wire::TaskKind kind) override;
+  [[nodiscard]] UpdateId NewUpdateId() override;
+  [[nodiscard]] double Uniform() override;
+  [[nodiscard]] std::shared_ptr<const wire::Plan> CachedPlan(const Hash32& sha256) override;
+  void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Plan> plan) override;
+  [[nodiscard]] std::optional<client::Body> CachedModel(const Hash32& sha256) override;
+
+ private:
+  const Identity& identity_;
+  std::function<WallMs()> clock_;
+  std::optional<Data> data_;
+  std::optional<Error> refusal_;
+  std::optional<client::Body> model_;
+  Hash32 plan_hash_;
+  std::shared_ptr<const wire::Plan> plan_;
+};
+
+}  // namespace skep::agent

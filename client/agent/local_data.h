@@ -1,0 +1,43 @@
+// LocalData of this device: what client.toml says it trains on, read by the plan's specification.
+//
+// Either a source of its own (file or folder), or one part of an experiment's data, split as the
+// simulator splits it. Only this device's rows stay in memory. Called on the training thread, by
+// `doctor`, and never before a task is offered. Source: Skep client library, section 6; Skep
+// interfaces, section 9 ([data]).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/trainer.h"
+#include "kernels/backend.h"
+#include "shared/base/ids.h"
+#include "shared/base/result.h"
+#include "shared/config/client_config.h"
+#include "shared/data/data_spec.h"
+#include "shared/wire/plan.h"
+
+namespace skep::agent {
+
+struct LocalData {
+  client::LocalData rows;
+  std::string owner;               // whose rows these are, where owners have names
+  std::vector<std::string> notes;  // warnings of the reader, complete sentences
+};
+
+// What the data of a device say by themselves.
+[[nodiscard]] bool HasDataSource(const config::ClientConfig& config);
+
+// `client`: its part of an experiment's data, unless the configuration names one. Without `plan`
+// the data's own specification counts. SKEP-7402 where no data are configured or none are there;
+// SKEP-7414 data that do not match the plan; SKEP-1102 no such part; SKEP-12xx as data::Load;
+// SKEP-1xxx of a faulty experiment file.
+[[nodiscard]] Result<LocalData> LoadLocalData(const config::ClientConfig& config,
+                                              ClientNumber client,
+                                              const std::optional<wire::DataSpec>& plan);
+
+// The instruction set that an experiment pins; the widest one where none is named.
+[[nodiscard]] Result<kernels::Isa> TrainingIsa(const config::ClientConfig& config);
+
+}  // namespace skep::agent
