@@ -119,7 +119,8 @@ void Machine::RestoreAssignment(Attempt& attempt, const AssignmentRow& row) {
   assignment.state = row.state;
   assignment.code = row.code;
   Device* device = roster_.FindDevice(row.device);
-  if (assignment.IsLive() && device != nullptr && device->state != DeviceState::kRevoked) {
+  if (device == nullptr) device = &roster_.Enrol(row.device, {{attempt.population, row.client}});
+  if (assignment.IsLive() && device->state != DeviceState::kRevoked) {
     // Whether it had accepted is not stored: it may be at work, so its place does not expire.
     assignment.state = AssignmentState::kAccepted;
     assignment.last_contact = now_.steady;
