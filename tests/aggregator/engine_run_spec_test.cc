@@ -1,0 +1,200 @@
+// From an experiment to a run: plan, limits, schedules; and the jobs that a run gives.
+#include <cmath>
+
+#include "aggregator/evaluator.h"
+#include "client/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/engine_harness.h"
+
+namespace skep::aggregator {
+namespace {
+
+config::Experiment Small() {
+  config::Experiment experiment;
+  experiment.name = "small";
+  experiment.model.architecture = "softmax";
+  experiment.model.init = "zeros";
+  experiment.training.rounds = 10;
+  experiment.training.clients_per_round = 4;
+  experiment.training.invited = 6;
+  experiment.training.min_reports = 2;
+  experiment.training.metrics = {"accuracy", "loss"};
+  return experiment;
+}
+
+RunInputs Inputs() {
+  RunInputs inputs;
+  inputs.population = "bees";
+  inputs.seed = 42;
+  inputs.data.features = {{.name = "x", .categories = {}}};
+  inputs.data.classes = {"a", "b", "c"};
+  inputs.input_shape = {4};
+  inputs.has_test_data = true;
+  return inputs;
+}
+
+const wire::Param* Find(const wire::Plan& plan, const std::string& key) {
+  for (const wire::Param& param : plan.params) {
+    if (param.key == key) return &param;
+  }
+  return nullptr;
+}
+
+TEST_CASE("the plan carries the model, the trainer's parameters and the metric names", "[unit]") {
+  const RunSpec spec = MakeRunSpec(Small(), Inputs()).value();
+  REQUIRE(Find(spec.plan, "model.layer.0001") != nullptr);
+  CHECK(Find(spec.plan, "model.layer.0001")->text == "dense 3");
+  CHECK(Find(spec.plan, "model.input")->text == "4");
+  CHECK(Find(spec.plan, "client.learning_rate")->number == 0.1);
+  CHECK(Find(spec.plan, "training.weighting")->text == "examples");
+  CHECK(spec.plan.metrics == std::vector<std::string>{"train_loss", "accuracy", "loss"});
+  CHECK(spec.plan.data->classes == std::vector<std::string>{"a", "b", "c"});
+  CHECK(spec.admission.max_weight == 1'048'576);
+}
+
+TEST_CASE("a client can read the plan that a run makes", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.client.momentum = 0.9;
+  experiment.client.nesterov = true;
+  experiment.client.batch_size = 0;
+  const RunSpec spec = MakeRunSpec(experiment, Inputs()).value();
+  const auto plan = client::ReadTrainingPlan(spec.plan);
+  REQUIRE(plan.has_value());
+  CHECK(plan.value().model.layout()->hash() == spec.model.layout()->hash());
+  CHECK(plan.value().batch_size == 0);
+  CHECK(plan.value().local_epochs == 1);
+  CHECK(plan.value().nesterov);
+  CHECK_FALSE(plan.value().uniform_weighting);
+}
+
+TEST_CASE("uniform weighting allows a weight of 1 only", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.training.weighting = config::Weighting::kUniform;
+  const RunSpec spec = MakeRunSpec(experiment, Inputs()).value();
+  CHECK(spec.admission.max_weight == 1);
+  CHECK(Find(spec.plan, "training.weighting")->text == "uniform");
+}
+
+TEST_CASE("limits that leave too few bits are refused when the run is made", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.admission.max_norm = 1e12;
+  const auto spec = MakeRunSpec(experiment, Inputs());
+  REQUIRE_FALSE(spec.has_value());
+  CHECK(spec.error().code == 5304);
+}
+
+TEST_CASE("a model that does not fit the data is refused by name", "[unit]") {
+  config::Experiment other_input = Small();
+  other_input.model.input = {5};
+  config::Experiment other_classes = Small();
+  other_classes.model.classes = 7;
+  config::Experiment other_outputs = Small();
+  other_outputs.model.architecture = "layers";
+  other_outputs.model.layers = {"dense 2"};
+  for (const config::Experiment& experiment : {other_input, other_classes, other_outputs}) {
+    const auto spec = MakeRunSpec(experiment, Inputs());
+    REQUIRE_FALSE(spec.has_value());
+    CHECK(spec.error().code == 1301);
+  }
+}
+
+TEST_CASE("a plan that is too large is refused when the run is made", "[unit]") {
+  RunInputs inputs = Inputs();
+  inputs.data.classes.clear();
+  for (int i = 0; i < 2000; ++i) {
+    inputs.data.classes.push_back("a class with a rather long name " + std::to_string(i));
+  }
+  const auto spec = MakeRunSpec(Small(), inputs);
+  REQUIRE_FALSE(spec.has_value());
+  CHECK(spec.error().code == 5307);
+}
+
+TEST_CASE("a schedule gives each round its own learning rate", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.client.schedule = config::Schedule::kStep;
+  experiment.client.learning_rate_decay = 0.5;
+  experiment.client.decay_every = 3;
+  const RunSpec step = MakeRunSpec(experiment, Inputs()).value();
+  const auto rate = [](const RunSpec& spec, std::uint32_t round) {
+    return Find(PlanForRound(spec, round), "client.learning_rate")->number;
+  };
+  CHECK(rate(step, 1) == 0.1);
+  CHECK(rate(step, 3) == 0.1);
+  CHECK(rate(step, 4) == 0.05);
+  CHECK(rate(step, 7) == 0.025);
+  experiment.client.schedule = config::Schedule::kExponential;
+  const RunSpec exponential = MakeRunSpec(experiment, Inputs()).value();
+  CHECK(rate(exponential, 4) == 0.05);
+  CHECK(rate(exponential, 2) == Approx(0.1 * std::pow(0.5, 1.0 / 3)));
+  experiment.client.schedule = config::Schedule::kCosine;
+  const RunSpec cosine = MakeRunSpec(experiment, Inputs()).value();
+  CHECK(rate(cosine, 1) == 0.1);
+  CHECK(rate(cosine, 6) == Approx(0.05));
+}
+
+TEST_CASE("clients evaluate only if rows are held out on them", "[unit]") {
+  config::Experiment experiment = Small();
+  CHECK(MakeRunSpec(experiment, Inputs()).value().evaluation.client_eval_every == 0);
+  experiment.data.client_test_fraction = 0.1;
+  CHECK(MakeRunSpec(experiment, Inputs()).value().evaluation.client_eval_every == 10);
+}
+
+data::Dataset TestData() {
+  data::Dataset test;
+  test.input_shape = {4};
+  test.rows = 1000;
+  test.values = 4;
+  for (std::size_t i = 0; i < test.rows * test.values; ++i) {
+    test.floats.push_back(std::sin(static_cast<float>(i)));
+  }
+  for (std::size_t i = 0; i < test.rows; ++i) {
+    test.labels.push_back(static_cast<std::int32_t>(i % 3));
+  }
+  return test;
+}
+
+TEST_CASE("an untrained softmax of three classes has the loss ln 3", "[unit]") {
+  const RunSpec spec = MakeRunSpec(Small(), Inputs()).value();
+  const model::Params zeros = MakeInitialModel(Small(), spec.model, 42).value();
+  const auto evaluator = MakeEvaluator(std::make_shared<const data::Dataset>(TestData()),
+                                       kernels::Isa::kPortable, nullptr);
+  const Evaluated evaluated = evaluator->Evaluate(spec, zeros).value();
+  REQUIRE(evaluated.metrics.size() == 2);
+  CHECK(evaluated.examples == 1000);
+  CHECK(evaluated.metrics[0].name == "accuracy");
+  CHECK(evaluated.metrics[0].value == 0.334);  // class 0 wins a draw
+  CHECK(evaluated.metrics[1].name == "loss");
+  CHECK(evaluated.metrics[1].value == Approx(std::log(3.0)).epsilon(1e-7));
+}
+
+TEST_CASE("the number of workers does not change a bit of an evaluation", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.init = "fan-in";
+  const RunSpec spec = MakeRunSpec(experiment, Inputs()).value();
+  const model::Params params = MakeInitialModel(experiment, spec.model, 42).value();
+  const auto test = std::make_shared<const data::Dataset>(TestData());
+  const auto alone = MakeEvaluator(test, kernels::Isa::kPortable, nullptr);
+  const Evaluated expected = alone->Evaluate(spec, params).value();
+  for (const std::size_t workers : {1U, 2U, 4U}) {
+    ThreadPool pool(workers);
+    const auto evaluator = MakeEvaluator(test, kernels::Isa::kPortable, &pool);
+    const Evaluated evaluated = evaluator->Evaluate(spec, params).value();
+    CHECK(evaluated.metrics[0].value == expected.metrics[0].value);
+    CHECK(evaluated.metrics[1].value == expected.metrics[1].value);
+  }
+}
+
+TEST_CASE("test data that do not fit the model are 1301", "[unit]") {
+  const RunSpec spec = MakeRunSpec(Small(), Inputs()).value();
+  const model::Params params = MakeInitialModel(Small(), spec.model, 42).value();
+  data::Dataset other = TestData();
+  other.labels[999] = 3;
+  const auto evaluator =
+      MakeEvaluator(std::make_shared<const data::Dataset>(other), kernels::Isa::kPortable, nullptr);
+  const auto evaluated = evaluator->Evaluate(spec, params);
+  REQUIRE_FALSE(evaluated.has_value());
+  CHECK(evaluated.error().code == 1301);
+}
+
+}  // namespace
+}  // namespace skep::aggregator
