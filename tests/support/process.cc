@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "shared/base/check.h"
 #include "tests/support/temporary_folder.h"
@@ -75,7 +76,7 @@ Process::Process(const Command& command, const std::string& error_file) : error_
   ::close(input);
   ::close(errors);
   output_ = pipe[0];
-  exit_event_ = ::pidfd_open(id_, 0);
+  exit_event_ = static_cast<int>(::syscall(SYS_pidfd_open, id_, 0));
   SKEP_CHECK(exit_event_ >= 0);
 }
 
