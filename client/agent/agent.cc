@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "client/agent/conditions.h"
+#include "client/agent/settings.h"
 #include "client/agent/work.h"
 #include "crypto/signature.h"
 #include "shared/base/try.h"
@@ -14,8 +15,6 @@
 namespace skep::agent {
 namespace {
 
-// No right clock shows an earlier time than this version was made at: 2026-01-01.
-constexpr WallMs kEarliestNow = 1767225600000;
 constexpr Nanoseconds kLongestRest = std::chrono::hours(7 * 24);
 constexpr Nanoseconds kNotEligiblePause = std::chrono::seconds(60);
 constexpr WallMs kDayMs = 24 * 3600 * 1000;
@@ -61,6 +60,7 @@ Outcome Agent::Run() {
   SaveNow();
   Outcome outcome = outcome_.value_or(Outcome{});
   outcome.signal = signal_;
+  outcome.is_late = is_late_ && settings_.once;
   return outcome;
 }
 
@@ -89,7 +89,10 @@ void Agent::Begin() {
   const Now now = loop_.Clock();
   if (settings_.budget) {
     deadline_ = now.steady + *settings_.budget;
-    loop_.After(*settings_.budget, [this] { Feed(client::Stop{}); });
+    loop_.After(*settings_.budget, [this] {
+      is_late_ = true;
+      Feed(client::Stop{});
+    });
   }
   // A clock that was set back must not make it wait longer than any window lasts.
   const WallMs early = std::max(state_.memory.next_check_in, now.wall) - now.wall;
@@ -105,15 +108,8 @@ void Agent::Begin() {
 
 Status Agent::CheckBeforeConnecting() const {
   const WallMs now = loop_.Clock().wall;
-  if (now < kEarliestNow) {
-    return Error{3106, "this machine's clock shows " + UtcText(now) + ", which cannot be right",
-                 "set the clock"};
-  }
-  const crypto::Certificate& own = identity_.own.certificate;
-  if (now > own.NotAfter()) {
-    return Error{3102, "this device's certificate ended at " + UtcText(own.NotAfter()),
-                 "ask the operator for a new join string, and join in a new folder"};
-  }
+  SKEP_TRY(CheckClock(now));
+  SKEP_TRY(CheckCertificate(identity_, now));
   SKEP_TRY(CheckEligible(settings_.config.eligibility, ProbeConditions()));
   DayTraffic today = state_.today;
   today.TurnTo(now);

@@ -48,7 +48,8 @@ struct AgentSettings {
 struct Outcome {
   int code = 0;  // SKEP-nnnn, or 0
   std::string why;
-  int signal = 0;  // that ended it, or 0
+  int signal = 0;        // that ended it, or 0
+  bool is_late = false;  // with `once`: the budget ended before the work did
 };
 
 class Agent final : public LinkEvents {
@@ -175,6 +176,7 @@ class Agent final : public LinkEvents {
 
   std::optional<Outcome> outcome_;
   int signal_ = 0;
+  bool is_late_ = false;
 
   // The worker's alone.
   std::unique_ptr<client::Trainer> trainer_;

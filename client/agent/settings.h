@@ -1,0 +1,28 @@
+// What the enrolment and client.toml say together: whom to connect to, and for which population.
+//
+// Pure functions; any thread. Source: Skep interfaces, section 9 ([aggregator]).
+#pragma once
+
+#include <string>
+
+#include "client/agent/identity.h"
+#include "shared/base/clock.h"
+#include "shared/base/result.h"
+#include "shared/config/client_config.h"
+#include "shared/net/endpoint.h"
+
+namespace skep::agent {
+
+// No right clock shows an earlier time than this version was made at.
+[[nodiscard]] Status CheckClock(WallMs now);
+// SKEP-3102 if this device's certificate has ended.
+[[nodiscard]] Status CheckCertificate(const Identity& identity, WallMs now);
+
+// SKEP-3103 if the configuration names another endpoint or population than the enrolment.
+[[nodiscard]] Result<net::Endpoint> EndpointOf(const config::ClientConfig& config,
+                                               const Identity& identity);
+// SKEP-3103 also if the device is in several populations and the configuration names none.
+[[nodiscard]] Result<std::string> PopulationOf(const config::ClientConfig& config,
+                                               const Identity& identity);
+
+}  // namespace skep::agent
