@@ -77,6 +77,8 @@ class Device {
         certificate_(std::move(certificate)),
         server_ca_(std::move(server_ca)) {}
 
+  // Another process with the same identity.
+  [[nodiscard]] Device Twin() const { return {port_, key_, certificate_, server_ca_}; }
   // Connects without a word.
   TlsPeer& Connect();
   // Connects; Hello and HelloAck.

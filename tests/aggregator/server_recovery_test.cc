@@ -1,0 +1,225 @@
+// Restarts, repeats and the end of a server.
+#include "shared/base/sha256.h"
+#include "tests/aggregator/server_fixture.h"
+
+namespace skep::aggregator::test {
+namespace {
+
+using Changes = TestServer::Changes;
+
+bool HasFinished(Server& server) {
+  const auto run = server.FindRun("demo");
+  return run.has_value() && run->status.view.state == RunState::kFinished;
+}
+
+// Two rounds of two devices; what happens between the two updates of round 1 is the test's.
+Hash32 TwoRounds(const std::function<void(TestServer&, const wire::TaskOffer&)>& between) {
+  TestServer server;
+  const auto devices = server.Enrol(2);
+  server.StartRun(2, 2);
+  for (const auto& device : devices) device->Join();
+  for (const auto& device : devices) device->Poll();
+  const wire::TaskOffer first = devices[0]->ExpectOffer();
+  const wire::TaskOffer second = devices[1]->ExpectOffer();
+  static_cast<void>(devices[0]->Train(first, 0.125F, 3));
+  between(server, first);
+  for (const auto& device : devices) {
+    device->SetPort(server.devices_port());
+    device->Join();
+  }
+  devices[1]->Poll();
+  const wire::TaskOffer again = devices[1]->ExpectOffer();
+  CHECK(again.manifest == second.manifest);  // the same attempt, not a new one
+  static_cast<void>(devices[1]->Train(again, -0.5F, 4));
+  for (const auto& device : devices) device->Poll();
+  for (std::size_t i = 0; i < 2; ++i) {
+    const wire::TaskOffer offer = devices[i]->ExpectOffer();
+    CHECK(ManifestOf(offer).round == 2);
+    static_cast<void>(devices[i]->Train(offer, 0.25F, 2));
+  }
+  REQUIRE(server.Until(HasFinished));
+  CHECK(server.server().FindRun("demo").value().rounds.size() == 2);
+  return server.server().Model("demo", std::nullopt).value().sha256;
+}
+
+TEST_CASE(
+    "a server that ends after an acknowledgement goes on with the same attempt to the same "
+    "model",
+    "[unit]") {
+  const Hash32 undisturbed = TwoRounds([](TestServer&, const wire::TaskOffer&) {});
+  const Hash32 restarted = TwoRounds([](TestServer& server, const wire::TaskOffer& offer) {
+    const std::uint16_t port = server.devices_port();
+    server.Kill();
+    server.Start();
+    CHECK(server.devices_port() == port);  // enrolled devices find it again
+    const auto view = server.server().FindRun("demo").value().status.view;
+    CHECK(view.attempt.round == ManifestOf(offer).round);
+    CHECK(view.attempt.attempt == 1);
+    CHECK(view.counts.ok == 1);
+    CHECK(view.counts.invited == 2);
+  });
+  CHECK(restarted == undisturbed);
+}
+
+TEST_CASE("an update sent again after its acknowledgement was lost is answered from the store",
+          "[unit]") {
+  TestServer server;
+  const auto devices = server.Enrol(2);
+  server.StartRun(1, 2);
+  for (const auto& device : devices) device->Join();
+  for (const auto& device : devices) device->Poll();
+  const wire::Manifest manifest = ManifestOf(devices[0]->ExpectOffer());
+  devices[0]->Accept(manifest);
+  const Bytes body = UpdateOf(0.5F);
+  wire::UploadBegin begin = devices[0]->Begin(manifest, body, 3);
+  devices[0]->peer().Send(begin);
+  static_cast<void>(devices[0]->peer().Expect<wire::UploadAccept>());
+  devices[0]->SendBody(begin.transfer_id, body);
+  const auto first = devices[0]->peer().Expect<wire::UpdateAck>();
+  const auto send_again = [&] {
+    devices[0]->Join();
+    begin.transfer_id = devices[0]->NextTransfer();
+    devices[0]->peer().Send(begin);
+  };
+  const auto check_duplicate = [&] {
+    send_again();
+    const auto ack = devices[0]->peer().Expect<wire::UpdateAck>();
+    CHECK(ack.disposition == wire::Disposition::kDuplicate);
+    CHECK(ack.seq == first.seq);
+  };
+  check_duplicate();
+  server.Kill();
+  server.Start();
+  check_duplicate();
+  // Another update for the same task is one too many; the same id with other bytes is a lie.
+  begin.update_id.bytes.fill(0x77);
+  send_again();
+  CHECK(devices[0]->peer().Expect<wire::UpdateRefused>().code == 2108);
+  CHECK(server.server().FindRun("demo").value().status.view.counts.ok == 1);
+}
+
+TEST_CASE("the same update id with other content is 2111 and ends the session", "[unit]") {
+  TestServer server;
+  const auto devices = server.Enrol(2);
+  server.StartRun(1, 2);
+  for (const auto& device : devices) device->Join();
+  for (const auto& device : devices) device->Poll();
+  const wire::Manifest manifest = ManifestOf(devices[0]->ExpectOffer());
+  devices[0]->Accept(manifest);
+  const Bytes body = UpdateOf(0.5F);
+  wire::UploadBegin begin = devices[0]->Begin(manifest, body, 3);
+  devices[0]->peer().Send(begin);
+  static_cast<void>(devices[0]->peer().Expect<wire::UploadAccept>());
+  devices[0]->SendBody(begin.transfer_id, body);
+  static_cast<void>(devices[0]->peer().Expect<wire::UpdateAck>());
+  begin.transfer_id = devices[0]->NextTransfer();
+  begin.sha256 = Sha256::Of(UpdateOf(0.75F));
+  devices[0]->peer().Send(begin);
+  CHECK(devices[0]->peer().Expect<wire::UpdateRefused>().code == 2111);
+  CHECK(devices[0]->peer().ReadEnd() == 2111);
+}
+
+TEST_CASE("an upload that was cut off begins again and counts once", "[unit]") {
+  TestServer server(Changes{{"transfer", "chunk_bytes = \"16KiB\""}});
+  const auto devices = server.Enrol(1);
+  auto request = server.Request(1, 1);
+  request.sets = {"model.architecture=mlp", "model.hidden=[4000]"};
+  const auto started = server.server().StartRun(request);
+  REQUIRE(started.has_value());
+  Device& device = *devices.front();
+  device.Join();
+  device.Poll();
+  const wire::Manifest manifest = ManifestOf(device.ExpectOffer());
+  device.Accept(manifest);
+  const Bytes body(started.value().update_bytes);
+  wire::UploadBegin begin = device.Begin(manifest, body, 3);
+  device.peer().Send(begin);
+  static_cast<void>(device.peer().Expect<wire::UploadAccept>());
+  wire::ChunkSender sender({.id = begin.transfer_id,
+                            .total = body.size(),
+                            .offset = 0,
+                            .chunk_bytes = device.chunk_bytes});
+  device.peer().Write(sender.NextFrame(BytesView(body).first(sender.NextLength())));
+  device.peer().Cut();
+
+  device.Join();
+  begin.transfer_id = device.NextTransfer();
+  device.peer().Send(begin);
+  CHECK(device.peer().Expect<wire::UploadAccept>().offset == 0);
+  device.SendBody(begin.transfer_id, body);
+  static_cast<void>(device.peer().Expect<wire::UpdateAck>());
+  REQUIRE(server.Until(HasFinished));
+}
+
+TEST_CASE("a drain says Goodbye, stops listening and ends with 0; nothing is lost", "[unit]") {
+  TestServer server;
+  const auto devices = server.Enrol(2);
+  server.StartRun(1, 2);
+  for (const auto& device : devices) device->Join();
+  for (const auto& device : devices) device->Poll();
+  const wire::TaskOffer offer = devices[0]->ExpectOffer();
+  static_cast<void>(devices[0]->Train(offer, 0.5F, 3));
+  server.server().Stop(Server::StopKind::kDrain);
+  const auto goodbye = devices[0]->peer().Expect<wire::Goodbye>();
+  CHECK(goodbye.reason == wire::GoodbyeReason::kDraining);
+  CHECK(goodbye.come_back);
+  CHECK(server.server().Wait() == 0);
+  CHECK(server.server().GetStatus().error().code == 5401);
+  server.Kill();
+  server.Start();
+  CHECK(server.server().FindRun("demo").value().status.view.counts.ok == 1);
+}
+
+TEST_CASE("asking for a run again starts no second one; stopping twice succeeds", "[unit]") {
+  TestServer server;
+  const auto devices = server.Enrol(1);
+  const StartedRun first = server.StartRun(5, 1);
+  const StartedRun again = server.StartRun(5, 1);
+  CHECK(again.existed);
+  CHECK(again.id == first.id);
+  auto other = server.Request(6, 1);
+  const auto in_use = server.server().StartRun(other);
+  REQUIRE_FALSE(in_use.has_value());
+  CHECK(in_use.problems().front().code == 5308);
+  REQUIRE(server.server().ChangeRun("demo", ControlRun::Action::kStop).has_value());
+  CHECK(server.server().FindRun("demo").value().status.view.state == RunState::kStopped);
+  CHECK(server.server().ChangeRun("demo", ControlRun::Action::kStop).has_value());
+  CHECK(server.server().ChangeRun("demo", ControlRun::Action::kPause).error().code == 5405);
+  server.Kill();
+  server.Start();
+  CHECK(server.server().FindRun("demo").value().status.view.state == RunState::kStopped);
+  CHECK(server.server().Runs(false).value().empty());
+  CHECK(server.server().Runs(true).value().size() == 1);
+  CHECK(server.server().Model("demo", std::nullopt).value().sha256 == first.initial_model);
+}
+
+TEST_CASE("a run that cannot start says why and leaves nothing behind", "[unit]") {
+  TestServer server;
+  const auto devices = server.Enrol(1);
+  const Hash32 digest = server.StoreDigest();
+  const auto refused = [&](const StartRequest& request) {
+    const auto started = server.server().StartRun(request);
+    REQUIRE_FALSE(started.has_value());
+    CHECK(server.StoreDigest() == digest);
+    return started.problems().front().code;
+  };
+  auto request = server.Request(1, 1);
+  request.population = "nobody";
+  CHECK(refused(request) == 5403);
+  request.population = "";
+  CHECK(refused(request) == 5315);
+  request = server.Request(1, 2);
+  request.sets = {"training.min_reports=2"};
+  CHECK(refused(request) == 5302);
+  request = server.Request(1, 1);
+  request.sets = {"data.path=missing.csv"};
+  CHECK(refused(request) == 1201);
+  request.sets = {"training.round=5"};
+  CHECK(refused(request) == 1012);
+  request.sets = {"admission.max_norm=1e30"};
+  CHECK(refused(request) == 5304);
+  CHECK(server.server().Runs(true).value().empty());
+}
+
+}  // namespace
+}  // namespace skep::aggregator::test
