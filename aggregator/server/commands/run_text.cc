@@ -124,7 +124,9 @@ std::string EndText(const View& run) {
   }
   std::string text = fmt::format("run {} {} after {} round{}", run.Text("name"), run.Text("state"),
                                  published, published == 1 ? "" : "s");
-  if (run.Has("reason")) text += ": " + run.Text("reason");
+  // A run that came to its last round gives that as its reason.
+  const std::string reason = run.Text("reason");
+  if (!reason.empty() && reason.rfind("finished after", 0) != 0) text += ": " + reason;
   return text + "\n  model sha256 " + run.Text("model_sha256") + "\n";
 }
 
