@@ -36,6 +36,7 @@ std::string StartedText(const View& started, bool is_dry_run) {
         "run {} ({}) {} in population {}\n", started.Text("name"), ShortId(started.Text("id")),
         started.Flag("existed") ? "was started before" : "started", started.Text("population"));
   }
+  if (started.Flag("existed")) text += "  to train it anew give another --request-key\n";
   text += fmt::format("  plan {}, sha256 {} \u00b7 model {}, update {}, at most {} in a round\n",
                       Bytes(started, "plan_bytes"), ShortId(started.Text("plan_sha256")),
                       Bytes(started, "model_bytes"), Bytes(started, "update_bytes"),
