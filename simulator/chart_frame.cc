@@ -17,7 +17,7 @@ constexpr double kCharacter = 6.9;  // average, at the page's 12.5 px
 constexpr double kRow = 18;
 constexpr double kRight = 14;
 constexpr double kBottom = 40;
-constexpr double kSwatch = 20;
+constexpr double kSwatch = 19;
 constexpr std::size_t kLongestName = 26;
 constexpr std::size_t kMost = 7;
 
@@ -168,7 +168,7 @@ std::string Legend(const std::vector<LegendItem>& items, Frame& frame) {
   std::string svg;
   for (const LegendItem& item : items) {
     const std::string name = Shortened(item.name);
-    const double width = kSwatch + TextWidth(name) + 10;
+    const double width = kSwatch + TextWidth(name) + 8;
     if (x > frame.left && x + width > kWidth) {
       x = frame.left;
       y += kRow;
@@ -192,8 +192,11 @@ std::string Axes(const Frame& frame, const ChartText& text, const std::vector<Ti
   const double bottom = frame.top + frame.height;
   svg += fmt::format("<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>\n",
                      Coordinate(frame.left), right, Coordinate(bottom), Coordinate(bottom));
-  for (const Tick& tick : Fitting(x_ticks, frame)) {
-    if (tick.place < frame.x.low || tick.place > frame.x.high) continue;
+  std::vector<Tick> shown = x_ticks;
+  std::erase_if(shown, [&](const Tick& tick) {
+    return tick.place < frame.x.low || tick.place > frame.x.high;
+  });
+  for (const Tick& tick : Fitting(std::move(shown), frame)) {
     const double x = frame.X(tick.place);
     svg += fmt::format("<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>\n",
                        Coordinate(x), Coordinate(x), Coordinate(bottom), Coordinate(bottom + 4));

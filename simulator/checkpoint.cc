@@ -157,10 +157,15 @@ Result<ResumePoint> ReadCheckpoint(const std::string& folder, std::uint32_t roun
   point.round = round;
   point.model = std::make_shared<const model::Params>(std::move(params));
   point.time_s = record.time_s;
+  point.virtual_s = record.virtual_s.value_or(0);
   for (std::uint32_t i = 0; i < round; ++i) {
     const RoundRecord& published = history.published[i].record;
+    point.bytes += published.bytes_up + published.bytes_down;
     point.published.push_back(
         {.round = published.round, .model = published.model, .metrics = published.metrics});
+  }
+  for (const RoundRecord& abandoned : history.abandoned) {
+    if (abandoned.round <= round) point.bytes += abandoned.bytes_up + abandoned.bytes_down;
   }
   return point;
 }

@@ -26,7 +26,7 @@ std::string Significant(double value, int digits) {
   const double size = std::abs(value);
   if (size < 1e-4 || size >= 1e7) return fmt::format("{:.{}e}", value, digits - 1);
   const int before = static_cast<int>(std::floor(std::log10(size))) + 1;
-  return fmt::format("{:.{}f}", value, std::max(0, digits - std::max(before, 0)));
+  return fmt::format("{:.{}f}", value, std::max(0, digits - before));
 }
 
 std::string Significant(const std::optional<double>& value, int digits) {

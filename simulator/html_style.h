@@ -32,8 +32,9 @@ p { margin: 6px 0; }
 .card .label { color: var(--soft); font-size: 13px; }
 .card .figure { font-size: 23px; font-weight: 600; line-height: 1.35; overflow-wrap: anywhere; }
 .card .detail { color: var(--soft); font-size: 13px; overflow-wrap: anywhere; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 430px), 1fr)); gap: 16px 28px; }
-figure { margin: 0; min-width: 0; max-width: 640px; }
+.pair { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 430px), 1fr)); gap: 0 28px; }
+.pair > * { min-width: 0; }
+figure { margin: 0; min-width: 0; max-width: 560px; }
 figcaption { color: var(--soft); font-size: 13px; margin-bottom: 4px; }
 svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--text); font: 12.5px system-ui, "DejaVu Sans", sans-serif;
@@ -42,14 +43,14 @@ svg .soft { fill: var(--soft); }
 svg .grid { stroke: var(--grid); stroke-width: 1; } svg .axis { stroke: var(--soft); stroke-width: 1; }
 svg .goal { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 5 4; }
 svg .stroke { fill: none; stroke-width: 1.9; stroke-linejoin: round; stroke-linecap: round; }
-svg .dash { stroke-dasharray: 6 3; } svg .band { opacity: 0.2; stroke: none; }
-svg .spot { fill-opacity: 0; } svg .spot:hover { fill-opacity: 0.9; } svg .bar { stroke: none; }
-svg .bar:hover { opacity: 0.75; }
+svg .dash { stroke-dasharray: 6 3; }
 svg .s0 { fill: #0072B2; stroke: #0072B2; } svg .s1 { fill: #E69F00; stroke: #E69F00; }
 svg .s2 { fill: #009E73; stroke: #009E73; } svg .s3 { fill: #D55E00; stroke: #D55E00; }
 svg .s4 { fill: #CC79A7; stroke: #CC79A7; } svg .s5 { fill: #56B4E9; stroke: #56B4E9; }
 svg .s6 { fill: #F0E442; stroke: #F0E442; } svg .s7 { fill: var(--ink); stroke: var(--ink); }
-svg .faint { fill-opacity: 0.55; } svg .stroke.s0, svg .stroke.s1, svg .stroke.s2, svg .stroke.s3,
+svg .bar, svg .band, svg .spot { stroke: none; } svg .band { opacity: 0.2; } svg .faint { fill-opacity: 0.55; }
+svg .spot { fill-opacity: 0; } svg .spot:hover { fill-opacity: 0.9; } svg .bar:hover { opacity: 0.75; }
+svg .stroke.s0, svg .stroke.s1, svg .stroke.s2, svg .stroke.s3,
 svg .stroke.s4, svg .stroke.s5, svg .stroke.s6, svg .stroke.s7 { fill: none; }
 details { margin: 6px 0 10px; font-size: 14px; } summary { cursor: pointer; color: var(--soft); }
 .scroll { overflow: auto; max-height: 440px; margin: 8px 0; border: 1px solid var(--line); border-radius: 6px; }

@@ -195,7 +195,7 @@ std::vector<std::string> KnownWords(const CLI::App& app, const std::string& word
     for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
     return known;
   }
-  for (const CLI::App* place : {&app, &ParsedCommand(app)}) {
+  for (const CLI::App* place : {&ParsedCommand(app), &app}) {
     for (const CLI::Option* option : place->get_options()) {
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     }

@@ -74,7 +74,7 @@ void MetricsLines::On(const RoundRecord& round) {
   line.Add("state", round.published ? "published" : "abandoned");
   if (!round.reason.empty()) line.Add("reason", round.reason);
   line.Raw("time_s", JsonSeconds(round.time_s));
-  line.Raw("virtual_s", round.virtual_s ? JsonSeconds(*round.virtual_s) : "null");
+  line.Add("virtual_s", round.virtual_s);  // exact: a resumed run goes on at that instant
   line.Raw("clients", CountsJson(round.counts)).Raw("metrics", MetricsJson(round.metrics));
   JsonObject counted;
   for (const auto& [name, clients] : round.metric_clients) counted.Add(name, clients);

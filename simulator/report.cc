@@ -83,10 +83,8 @@ std::string RenderReport(const RunHistory& run) {
   std::string body = Cards(CardsOf(run, facts));
   body += MetricSection(run, facts);
   body += LabelSection(run);
-  body += ClientSection(run);
-  body += TimeSection(run);
-  body += "<div class=\"pair\">\n" + ByteSection(run) + ParticipationSection(run) +
-          NormSection(run) + "</div>\n";
+  body += "<div class=\"pair\">\n" + ClientSection(run) + TimeSection(run) + ByteSection(run) +
+          ParticipationSection(run) + NormSection(run) + "</div>\n";
   body += SettingSection(run);
   body += NoteSection(run);
   body += SectionOf("Run it again", "<pre>" + Escape(run.command) + "</pre>\n");

@@ -294,15 +294,16 @@ std::string TimeSection(const RunHistory& run) {
                                        sum > 0 ? 100 * *largest / sum : 0, DurationText(sum)),
                 .x_title = "round",
                 .y_title = "seconds"};
-  std::string html = Half(Draw(chart), Table(chart.text.title,
-                                             {{.title = "round"},
-                                              {.title = "attempt"},
-                                              {.title = "select s"},
-                                              {.title = "train s"},
-                                              {.title = "aggregate s"},
-                                              {.title = "evaluate s"},
-                                              {.title = "ended at s"}},
-                                             rows));
+  std::string html = Figure(Draw(chart), Table(chart.text.title,
+                                               {{.title = "round"},
+                                                {.title = "attempt"},
+                                                {.title = "select s"},
+                                                {.title = "train s"},
+                                                {.title = "aggregate s"},
+                                                {.title = "evaluate s"},
+                                                {.title = "ended at s"}},
+                                               rows));
+  html = SectionOf("Time", html);
   Line virtual_time{.name = "virtual time", .points = {}};
   for (const RoundRecord& round : run.rounds) {
     if (round.virtual_s && round.published)
@@ -316,9 +317,9 @@ std::string TimeSection(const RunHistory& run) {
                  .y_title = "virtual seconds"};
     line.lines = {virtual_time};
     line.starts_at_zero = true;
-    html += Half(Draw(line), RoundTable(line.text.title, line.lines));
+    html += SectionOf("Virtual time", Figure(Draw(line), RoundTable(line.text.title, line.lines)));
   }
-  return SectionOf("Time", Pair(html));
+  return html;
 }
 
 std::string ByteSection(const RunHistory& run) {

@@ -1,5 +1,6 @@
 #include "simulator/simulation.h"
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -17,6 +18,10 @@ using aggregator::EngineSnapshot;
 // Virtual time starts at 0; the wall clock of a simulation follows it from 1, since 0 means
 // "absent" on the wire.
 constexpr WallMs kFirstWallMs = 1;
+
+WallMs WallAt(SteadyTime steady) {
+  return kFirstWallMs + static_cast<WallMs>(steady.time_since_epoch() / Milliseconds(1));
+}
 
 EngineConfig MakeEngineConfig() {
   EngineConfig config;
@@ -67,6 +72,14 @@ EngineSnapshot MakeSnapshot(const SimulationSetup& setup) {
       row.metrics = CentralMetrics(round.metrics);
       run.rounds.push_back(std::move(row));
     }
+    // A checkpoint is written when its round's evaluations are in: none is owed.
+    aggregator::RoundRow evaluated;
+    evaluated.key = {.run = spec.id,
+                     .round = setup.resume->round,
+                     .kind = aggregator::TaskKind::kEvaluate,
+                     .attempt = 1};
+    evaluated.state = aggregator::RoundState::kPublished;
+    run.rounds.push_back(std::move(evaluated));
   }
   EngineSnapshot snapshot;
   snapshot.store.runs.push_back(std::move(run));
@@ -140,9 +153,13 @@ Simulation::Impl::Impl(SimulationSetup setup, Recorder& recorder, CheckpointWrit
   const model::ParamsPtr first = setup_.resume ? setup_.resume->model : setup_.initial;
   current_model_ = first->ModelHash();
   SKEP_CHECK(models_.Keep(first, current_model_).has_value());
-  if (setup_.resume) log_.Restore(setup_.resume->published);
+  if (setup_.resume) {
+    log_.Restore(setup_.resume->published);
+    bytes_total_ = setup_.resume->bytes;
+    now_.steady += Nanoseconds(std::llround(setup_.resume->virtual_s * 1e9));
+  }
   engine_ = std::make_unique<aggregator::RoundEngine>(MakeEngineConfig(), MakeSnapshot(setup_));
-  now_.wall = kFirstWallMs;
+  now_.wall = WallAt(now_.steady);
 }
 
 Simulation::Impl::~Impl() {
@@ -165,8 +182,7 @@ RunEnd Simulation::Impl::Run(model::ParamsPtr* final_model) {
     }
     auto [key, payload] = events_.Pop();
     now_.steady = std::max(now_.steady, key.time);
-    now_.wall =
-        kFirstWallMs + static_cast<WallMs>(now_.steady.time_since_epoch() / Milliseconds(1));
+    now_.wall = WallAt(now_.steady);
     Happen(key, payload);
     Drain();
   }

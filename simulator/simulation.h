@@ -36,6 +36,8 @@ struct ResumePoint {
   model::ParamsPtr model{};
   std::vector<PublishedRound> published{};  // rounds 1..round, oldest first
   double time_s = 0;                        // spent before
+  double virtual_s = 0;                     // likewise, virtual
+  std::uint64_t bytes = 0;                  // up and down before
 };
 
 struct SimulationSetup {

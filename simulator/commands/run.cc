@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "shared/base/sha256.h"
+#include "simulator/command_line.h"
 #include "simulator/plan.h"
 #include "simulator/progress.h"
 #include "simulator/report.h"
@@ -31,6 +32,7 @@ class StopNotice final : public Recorder {
     Look();
   }
   void On(const Activity&) override { Look(); }
+  void On(const RunEnd&) override { Look(); }
   using Recorder::On;
 
  private:
@@ -196,6 +198,8 @@ int Simulate(const RunOptions& options, const Console& console, const Plan& plan
 }  // namespace
 
 int RunCommand(const RunOptions& options, const Console& console) {
+  if (options.file.empty() && options.resume.empty())
+    return RefuseCommandLine(console, "run needs FILE, or --resume DIR", "", "run");
   const WallMs now = ReadClock().wall;
   std::optional<MetricsHistory> history;
   const Result<PlanSource> source = SourceOf(options, history);
