@@ -60,10 +60,8 @@ Result<PendingUpdate> RunTraining(const StartTraining& task, const LocalData& da
   const TaskIdentity identity{task.manifest.round_seed, task.manifest.round, task.client};
   SKEP_ASSIGN(report, trainer.Train(*task.plan, identity, data, trained, cancelled));
   kernels::Difference(trained, received, trained);
-  if (kernels::MeasureUpdate(trained).not_finite > 0) {
-    return Error{7406, "training diverged: the update is not finite",
-                 "lower client.learning_rate, or set client.gradient_clip"};
-  }
+  // An update that is not finite travels too: the aggregator's refusal (2104) names the tensor and
+  // is seen by whoever can lower the learning rate.
   PendingUpdate update = Begin(task);
   update.weight = 1;
   if (!task.plan->uniform_weighting) {

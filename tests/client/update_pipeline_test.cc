@@ -95,12 +95,12 @@ TEST_CASE("more examples than the run lets weigh fail the task", "[unit]") {
   CHECK(run(MakeStart()).error().code == 7413);
 }
 
-TEST_CASE("an update that is not finite never leaves the device", "[unit]") {
+TEST_CASE("an update that is not finite is sent as it is, for the aggregator to refuse", "[unit]") {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Run run;
     run.trainer.spoil = bad;
-    CHECK(run(MakeStart()).error().code == 7406);
+    CHECK(run(MakeStart()).has_value());
   }
 }
 
