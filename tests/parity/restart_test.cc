@@ -1,0 +1,100 @@
+// Acknowledged means durable: processes that are killed change neither the model nor ask twice.
+#include <boost/json/object.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+
+#include "aggregator/store/sqlite_store.h"
+#include "tests/parity/federation.h"
+#include "tests/support/catch.h"
+
+namespace skep::test {
+namespace {
+
+using namespace skep::aggregator;
+
+// Long enough that a round is seen while it is open.
+const std::vector<std::string> kLongRounds{"training.weighting=examples",
+                                           "client.local_epochs=100"};
+
+// The updates of the open attempt of a round, as the store of a server that is not running has
+// them.
+std::map<DeviceId, UpdateId> Acknowledged(const Federation& federation, const std::string& run,
+                                          std::uint32_t round) {
+  const auto store = SqliteStore::Open(federation.store().string(), std::nullopt);
+  REQUIRE(store.has_value());
+  std::map<DeviceId, UpdateId> updates;
+  const AttemptKey key{.run = RunId::FromHexText(run).value(), .round = round, .attempt = 1};
+  const auto attempt = (*store)->Attempt(key);
+  REQUIRE(attempt.has_value());
+  REQUIRE(attempt->has_value());
+  for (const UpdateRow& update : (**attempt).updates) updates[update.device] = update.update;
+  return updates;
+}
+
+TEST_CASE("a server killed in round 2 of 3 goes on to the same model and asks nobody twice",
+          "[parity]") {
+  Federation federation({});
+  const std::string simulated = federation.Simulated(kLongRounds);
+  const std::string run = federation.StartRun(kLongRounds);
+  (void)federation.WaitUntil(run, "half of round 2", [](const auto& found) {
+    return NumberOf(found, "round") == 2 && Reported(found) >= 3;
+  });
+  federation.KillServer();
+  const auto before = Acknowledged(federation, run, 2);
+  INFO(before.size() << " acknowledged before the kill");
+  CHECK(before.size() >= 3);
+  CHECK(before.size() < 8);
+
+  federation.Serve();
+  const auto over = federation.WaitOver(run);
+  INFO(federation.Logs());
+  CHECK(TextOf(over, "state") == "finished");
+  CHECK(TextOf(over, "model_sha256") == simulated);
+  // No attempt was given up: the open one went on with the same cohort.
+  CHECK(over.at("attempts").as_array().size() == 3);
+  federation.KillServer();
+  const auto after = Acknowledged(federation, run, 2);
+  CHECK(after.size() == 8);
+  for (const auto& [device, update] : before) CHECK(after.at(device) == update);
+}
+
+TEST_CASE("a run goes on without a device that was killed", "[parity]") {
+  Federation federation({.server_lines = R"([session]
+progress_interval = "1s"
+progress_lease = "3s"
+absent_after = "5s"
+)"});
+  const std::string run =
+      federation.StartRun({"training.weighting=examples", "client.local_epochs=100",
+                           "training.report_deadline=10s", "training.selection_window=2s"});
+  (void)federation.WaitUntil(run, "an open round", [](const auto& found) {
+    return NumberOf(found.at("counts").as_object(), "started") == 8;
+  });
+  federation.KillDevice(5);
+  const auto over = federation.WaitOver(run);
+  INFO(federation.Logs());
+  CHECK(TextOf(over, "state") == "finished");
+  const auto first = over.at("attempts").at(0).at("counts").as_object();
+  CHECK(NumberOf(first, "ok") == 7);
+  CHECK(NumberOf(first, "dropped") + NumberOf(first, "late") == 1);
+}
+
+TEST_CASE("a device killed while it trains comes back and finishes the same round", "[parity]") {
+  Federation federation({});
+  const std::string simulated = federation.Simulated(kLongRounds);
+  const std::string run = federation.StartRun(kLongRounds);
+  (void)federation.WaitUntil(run, "an open round", [](const auto& found) {
+    return NumberOf(found.at("counts").as_object(), "started") == 8;
+  });
+  federation.KillDevice(2);
+  federation.StartDevice(2);
+  const auto over = federation.WaitOver(run);
+  INFO(federation.Logs());
+  CHECK(TextOf(over, "state") == "finished");
+  CHECK(TextOf(over, "model_sha256") == simulated);
+}
+
+}  // namespace
+}  // namespace skep::test
