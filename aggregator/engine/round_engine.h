@@ -55,9 +55,10 @@ struct RunView {
   RunState state = RunState::kRunning;
   int code = 0;
   std::string reason;
-  AttemptKey attempt;       // current or next
-  std::string phase;        // selecting, collecting, publishing, evaluating, stopped
-  std::string waiting_for;  // "waiting for devices: 3 of 10 held"
+  AttemptKey attempt;  // current or next
+  // selecting, opening, collecting, publishing, evaluating, failed (being abandoned), stopped
+  std::string phase;
+  std::string waiting_for;  // "waiting for devices: 3 of 10 held, 4 present"; stopped: the reason
   SteadyTime waiting_since{};
   AttemptCounts counts;  // of the open attempt
   std::uint32_t reports_wanted = 0;

@@ -55,10 +55,9 @@ std::string StepText(const Publishing& publishing) {
 
 std::string CollectingText(const Collecting& collecting) {
   const Attempt& attempt = *collecting.attempt;
-  if (collecting.closing) return fmt::format("{} updates to be written", attempt.settling);
-  return fmt::format("{} more reports: {} of {} are in, {} clients at work",
-                     attempt.wanted - attempt.acknowledged, attempt.acknowledged, attempt.wanted,
-                     attempt.live);
+  if (collecting.closing) return fmt::format("writing {} updates", attempt.settling);
+  return fmt::format("waiting for reports: {} of {} are in, {} clients at work",
+                     attempt.acknowledged, attempt.wanted, attempt.live);
 }
 
 }  // namespace
@@ -67,19 +66,20 @@ std::string Machine::WaitingFor(const Run& run) const {
   return std::visit(
       Overloaded{
           [&](const Selecting& selecting) {
-            if (is_draining_) return std::string("nothing: draining");
-            return fmt::format("devices: {} of {} held, {} present", selecting.held,
+            if (is_draining_) return std::string("draining: no new rounds");
+            return fmt::format("waiting for devices: {} of {} held, {} present", selecting.held,
                                selecting.invited, selecting.candidates);
           },
           [](const Opening& opening) {
-            return std::string(opening.is_signed ? "the round's record" : "the signed manifest");
+            return std::string(opening.is_signed ? "writing the round's record"
+                                                 : "signing the manifest");
           },
           [](const Collecting& collecting) { return CollectingText(collecting); },
           [](const Publishing& publishing) { return StepText(publishing); },
           [](const Failed&) { return std::string("writing that the attempt is abandoned"); },
           [](const Evaluating& evaluating) {
             return std::string(evaluating.is_committing ? "writing the evaluation"
-                                                        : "the evaluation on the test data");
+                                                        : "evaluating on the test data");
           },
           [&](const Stopped&) { return run.reason; },
       },

@@ -68,7 +68,7 @@ TEST_CASE("at the deadline a round with enough reports is published", "[unit]") 
   world->Start();
   world->Work();
   CHECK(world->published.empty());
-  CHECK(world->View().waiting_for == "2 more reports: 2 of 4 are in, 2 clients at work");
+  CHECK(world->View().waiting_for == "waiting for reports: 2 of 4 are in, 2 clients at work");
   world->Advance(std::chrono::minutes(11));
   REQUIRE(world->published.size() == 1);
   const auto ended = world->Events<AttemptEnded>();

@@ -190,7 +190,7 @@ TEST_CASE("a device that was there before the crash is waited for", "[unit]") {
       (void)engine.Step({SteadyTime{}, now}, JobDone{start->id, Committed{0}});
     }
   }
-  CHECK(engine.Runs()[0].waiting_for == "devices: 0 of 2 held, 1 present");
+  CHECK(engine.Runs()[0].waiting_for == "waiting for devices: 0 of 2 held, 1 present");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ TEST_CASE("selection waits for every present device to be held", "[unit]") {
   world->Start();
   world->Work();
   CHECK(world->View().phase == "selecting");
-  CHECK(world->View().waiting_for == "devices: 3 of 2 held, 4 present");
+  CHECK(world->View().waiting_for == "waiting for devices: 3 of 2 held, 4 present");
   world->Poll(3);
   world->Work();
   CHECK(world->View().state == RunState::kFinished);
@@ -217,7 +217,7 @@ TEST_CASE("draining opens nothing new and lets uploads finish", "[unit]") {
   world->Work();
   CHECK(world->published.size() == 1);
   CHECK(world->View().phase == "selecting");
-  CHECK(world->View().waiting_for == "nothing: draining");
+  CHECK(world->View().waiting_for == "draining: no new rounds");
   world->Poll(0);
   const auto back = world->MessagesTo<wire::ComeBack>(world->SessionOf(0));
   REQUIRE_FALSE(back.empty());
