@@ -162,6 +162,7 @@ class Agent final : public LinkEvents {
   std::set<std::uint32_t> unwanted_;  // downloads of this link that nobody waits for
   wire::HelloAck ack_;
 
+  std::shared_ptr<const LocalData> task_rows_;  // of the task that was accepted
   std::shared_ptr<Job> job_;
   bool is_loading_ = false;
   ClientNumber offered_as_ = 0;

@@ -94,6 +94,7 @@ void Agent::Do(client::ArmTimer& timer) {
 // The worker has stored it already: before this, and so before the UploadBegin.
 void Agent::Do(client::Persist& persist) {
   kept_ = persist.update.id;
+  task_rows_.reset();
 }
 
 void Agent::Do(client::Reconnect& reconnect) {
@@ -141,6 +142,9 @@ void Agent::Do(client::Finished& finished) {
 void Agent::Do(client::Note& note) {
   Report(note);
   using Kind = client::Note::Kind;
+  // Kept until it is trained, however long the way to its model takes.
+  if (note.kind == Kind::kOffer) task_rows_ = device_.rows();
+  if (note.kind == Kind::kClosed) task_rows_.reset();
   if (note.kind == Kind::kContributed) contributed_ = note.task;
   if (note.kind == Kind::kContributed) last_trouble_ = 0;
   const bool is_trouble = note.kind == Kind::kRefused || note.kind == Kind::kDeclined ||
@@ -240,6 +244,7 @@ void Agent::Rest() {
   if (job_ != nullptr || is_loading_) return;
   SaveNow();  // the day's traffic
   device_.ForgetAll();
+  if (session_->state() == client::SessionState::kIdle) task_rows_.reset();
   last_effort_.reset();
   // Its thread may still leave the last task, which touches both.
   worker_.reset();

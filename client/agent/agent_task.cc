@@ -122,7 +122,7 @@ void Agent::Do(client::StartTraining& task) {
   auto job = std::make_shared<Job>();
   job->task = std::move(task);
   job_ = job;
-  Worker().Post([this, job, rows = device_.rows()](std::size_t) {
+  Worker().Post([this, job, rows = task_rows_](std::size_t) {
     Trained trained = Work(*job, *rows);
     loop_.Post([this, job, done = std::move(trained)]() mutable {
       if (job_ == job) job_.reset();

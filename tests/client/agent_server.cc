@@ -63,16 +63,14 @@ struct Connection final : Peer {
 }  // namespace
 
 struct AgentServer::State {
-  State(AgentServer& from, Kind which, Holder from_holder)
+  State(AgentServer& from, Kind which)
       : owner(from),
         kind(which),
-        holder(std::move(from_holder)),
         acceptor(context, {asio::ip::address_v4::loopback(), 0}),
         group(context.get_executor()) {}
 
   AgentServer& owner;
   Kind kind;
-  Holder holder;
   asio::io_context context{1};
   asio::ip::tcp::acceptor acceptor;
   net::TaskGroup group;
@@ -163,10 +161,7 @@ net::Awaitable<Status> Listen(AgentServer::State* state) {
 
 }  // namespace
 
-AgentServer::AgentServer(Kind kind, std::optional<Holder> certificate) {
-  Holder holder = certificate ? std::move(*certificate) : pki_.Server();
-  state_ = std::make_unique<State>(*this, kind, std::move(holder));
-}
+AgentServer::AgentServer(Kind kind) : state_(std::make_unique<State>(*this, kind)) {}
 
 AgentServer::~AgentServer() {
   Stop();
@@ -177,14 +172,16 @@ std::uint16_t AgentServer::port() const {
 }
 
 void AgentServer::Start() {
-  const net::Credentials own{state_->holder.certificate, state_->holder.key, {}};
+  const Holder holder = certificate ? *certificate : pki_.Server();
+  const net::Credentials own{holder.certificate, holder.key, {}};
   if (state_->kind == Kind::kEnrolment) {
     state_->tls = net::TlsContext::ForEnrolmentListener(
                       {own.certificate, own.key, {pki_.server_ca.certificate()}})
                       .value();
   } else {
     state_->tls = net::TlsContext::ForDeviceListener(
-                      own, {pki_.device_ca.certificate(), pki_.federation, nullptr, std::nullopt})
+                      own, {judges_devices_by.value_or(pki_.device_ca.certificate()),
+                            pki_.federation, nullptr, std::nullopt})
                       .value();
   }
   state_->group.Spawn(Listen(state_.get()), nullptr, nullptr);

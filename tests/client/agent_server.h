@@ -39,11 +39,12 @@ class Peer {
 class AgentServer {
  public:
   enum class Kind { kDevices, kEnrolment };
-  explicit AgentServer(Kind kind = Kind::kDevices,
-                       std::optional<Holder> certificate = std::nullopt);
+  explicit AgentServer(Kind kind = Kind::kDevices);
   ~AgentServer();
 
   // Set before Start.
+  std::optional<Holder> certificate;                     // else one of the server CA
+  std::optional<crypto::Certificate> judges_devices_by;  // else the device CA
   std::function<void(Peer&, const wire::Message&)> on_message;
   std::function<void(Peer&, BytesView payload)> on_chunk;
 

@@ -214,7 +214,9 @@ void AgentWorld::Enrol() {
   const Pki& pki = server.pki();
   const auto request = crypto::CertificateRequest::Check(crypto::MakeRequest(key).value()).value();
   const crypto::Certificate certificate =
-      pki.device_ca.IssueDevice(request, {pki.federation, DeviceOf(7)}, pki.Valid()).value();
+      pki.device_ca
+          .IssueDevice(request, {pki.federation, DeviceOf(7)}, validity.value_or(pki.Valid()))
+          .value();
   wire::EnrolResult answer;
   answer.device_id = DeviceOf(7);
   answer.certificate = certificate.ToDer();
@@ -231,10 +233,14 @@ void AgentWorld::Enrol() {
 agent::Outcome AgentWorld::RunAgent() {
   if (!is_started_) server.Start();
   is_started_ = true;
+  return RunAgentAt({host, server.port()});
+}
+
+agent::Outcome AgentWorld::RunAgentAt(const net::Endpoint& endpoint) {
   agent::Storage storage = agent::Storage::Open(StorageFolder()).value();
   agent::Identity identity = agent::LoadIdentity(storage).value();
   agent::State state = agent::LoadState(storage).value();
-  settings.endpoint = net::ParseEndpoint(identity.endpoint).value();
+  settings.endpoint = endpoint;
   Log log({.format = LogFormat::kShortText,
            .level = LogLevel::kDebug,
            .sink = [this](std::string_view line) { lines.emplace_back(line); }});

@@ -81,13 +81,16 @@ class AgentWorld {
   std::vector<std::string> lines;  // of the log
   std::string host = "127.0.0.1";
   std::uint32_t haste = 1000;
+  std::optional<crypto::Validity> validity;  // of the device's certificate
 
   [[nodiscard]] std::string StorageFolder() const { return (folder.path() / "device").string(); }
   // As an enrolment would leave it.
   void Enrol();
   // One process from start to end; the server runs meanwhile and goes on.
   [[nodiscard]] agent::Outcome RunAgent();
-  // The same, then the server is stopped.
+  // At another address than that of its enrolment.
+  [[nodiscard]] agent::Outcome RunAgentAt(const net::Endpoint& endpoint);
+  // As RunAgent, then the server is stopped.
   [[nodiscard]] agent::Outcome RunToEnd();
   [[nodiscard]] bool Logged(const std::string& part) const;
 
