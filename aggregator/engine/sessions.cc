@@ -21,6 +21,17 @@ bool HasTasks(const wire::Poll& poll) {
   });
 }
 
+// Still active, and still the same client of the population that its Poll names.
+bool MayStayHeld(const Session& session, const DeviceChanged& changed) {
+  const auto client = session.device->ClientIn(session.poll.population);
+  return changed.state == DeviceState::kActive && client &&
+         std::any_of(changed.memberships.begin(), changed.memberships.end(),
+                     [&](const Membership& membership) {
+                       return membership.population == session.poll.population &&
+                              membership.client == *client;
+                     });
+}
+
 }  // namespace
 
 void Machine::Tally(const Device& device, int sign) {
@@ -88,11 +99,13 @@ void Machine::On(DeviceChanged& changed) {
     device = &roster_.Enrol(changed.device, {});
     device->active_until = now_.steady + std::chrono::hours(24);
   }
-  if (Session* session = roster_.SessionOf(*device);
-      session != nullptr && session->is_held && changed.state != DeviceState::kActive) {
+  Session* session = roster_.SessionOf(*device);
+  if (session != nullptr && session->is_held && !MayStayHeld(*session, changed)) {
     const std::string population = session->poll.population;
     Change(*device, [&] { roster_.Release(*session); });
-    AnswerNotNow(*session, population, wire::ComeBackReason::kQuarantined);
+    AnswerNotNow(*session, population,
+                 changed.state == DeviceState::kActive ? wire::ComeBackReason::kNoWork
+                                                       : wire::ComeBackReason::kQuarantined);
   }
   Change(*device, [&] {
     device->state = changed.state;

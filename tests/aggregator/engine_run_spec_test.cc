@@ -184,6 +184,31 @@ TEST_CASE("the number of workers does not change a bit of an evaluation", "[unit
   }
 }
 
+// A driver without models and bodies.
+class Nothing final : public ModelSource, public BodySource {
+ public:
+  Result<model::ParamsPtr> Model(const Hash32&) override { return Error{4008, "missing", ""}; }
+  Status Keep(model::ParamsPtr, const Hash32&) override { return Error{4001, "full", ""}; }
+  std::shared_ptr<const Bytes> Body(UploadNumber) override { return nullptr; }
+};
+
+TEST_CASE("jobs without what they need fail by number", "[unit]") {
+  const auto spec = test::SmallRun({});
+  Nothing nothing;
+  JobRunner runner(nothing, nothing);
+  const AttemptKey key{.run = spec->id, .round = 1, .kind = TaskKind::kTrain, .attempt = 1};
+  const auto code = [&](const Job& job) { return std::get<Error>(runner.Run(job)).code; };
+  CHECK(code(FoldJob{key, {}}) == 9001);  // a run that was not added
+  runner.AddRun(spec, nullptr);
+  UpdateRow row;
+  row.upload = 1;
+  CHECK(code(FoldJob{key, {row}}) == 4007);
+  CHECK(code(FinishJob{key, spec->initial_model}) == 4008);
+  CHECK(std::holds_alternative<JobOk>(runner.Run(ReleaseJob{key})));
+  CHECK(code(FinishJob{key, spec->initial_model}) == 2202);  // nothing was added
+  CHECK(code(EvaluateJob{spec->id, 1, spec->initial_model}) == 9001);
+}
+
 TEST_CASE("test data that do not fit the model are 1301", "[unit]") {
   const RunSpec spec = MakeRunSpec(Small(), Inputs()).value();
   const model::Params params = MakeInitialModel(Small(), spec.model, 42).value();

@@ -239,6 +239,45 @@ TEST_CASE("a revoked device loses its session and its task", "[unit]") {
   CHECK(world->disconnects.back().code == 3105);
 }
 
+TEST_CASE("a held device that is taken out of the population is let go", "[unit]") {
+  const auto world = World({.rounds = 1, .clients_per_round = 2, .min_reports = 1}, 3);
+  world->Step(DeviceChanged{test::DeviceOf(1), DeviceState::kActive, {}});
+  CHECK(world->MessagesTo<wire::ComeBack>(world->SessionOf(1)).size() == 1);
+  world->Poll(1);
+  CHECK(world->MessagesTo<wire::PeerError>(world->SessionOf(1)).front().code == 2210);
+  world->Leave(1);
+  world->Start();
+  world->Work();
+  CHECK(world->View().state == RunState::kFinished);
+  CHECK(world->Events<AttemptEnded>()[0].counts.ok == 2);
+}
+
+TEST_CASE("an answer to an offer that has ended is told so again", "[unit]") {
+  const auto world = World({.rounds = 1, .clients_per_round = 2, .min_reports = 1}, 2);
+  world->scripts[0] = Script::kIgnore;
+  world->Start();
+  world->Work();
+  const wire::Manifest manifest = world->ManifestOf(0);
+  const wire::TaskRef task{manifest.run_id, manifest.round, manifest.attempt, manifest.kind};
+  world->Advance(std::chrono::seconds(61));
+  REQUIRE(world->View().state == RunState::kFinished);
+  const std::string before = world->Digest();
+  const auto closed = [&] {
+    return world->MessagesTo<wire::RoundClosed>(world->SessionOf(0)).size();
+  };
+  REQUIRE(closed() == 1);
+  world->Step(ClientMessage{world->SessionOf(0), wire::TaskAccept{task}});
+  CHECK(closed() == 2);
+  world->Step(ClientMessage{world->SessionOf(0),
+                            wire::TaskDecline{.task = task, .code = 7401, .evidence = {}}});
+  CHECK(closed() == 3);
+  // Progress and failure of a task that is over are nothing to anybody.
+  world->Step(ClientMessage{world->SessionOf(0), wire::Progress{.task = task}});
+  world->Step(ClientMessage{world->SessionOf(0), wire::TaskFailed{task, 7406}});
+  CHECK(closed() == 3);
+  CHECK(world->Digest() == before);
+}
+
 TEST_CASE("without leave to train detached a lost session ends the task", "[unit]") {
   EngineConfig config = test::SmallConfig();
   config.detach_allowed = false;
