@@ -141,8 +141,11 @@ TEST_CASE("a run stops at its target", "[unit]") {
 }
 
 TEST_CASE("a run stops when patience runs out", "[unit]") {
-  const auto world = World(
-      {.rounds = 9, .clients_per_round = 2, .has_test_data = true, .stop = {.target = {}, .patience = 2}}, 2);
+  const auto world = World({.rounds = 9,
+                            .clients_per_round = 2,
+                            .has_test_data = true,
+                            .stop = {.target = {}, .patience = 2}},
+                           2);
   world->evaluate = [](const EvaluateJob& job) { return Accuracy(job.round == 2 ? 0.5 : 0.4); };
   world->Start();
   world->Work();
