@@ -136,7 +136,11 @@ std::unique_ptr<Evaluator> EvaluatorOf(std::shared_ptr<const data::Dataset> test
   return test ? MakeEvaluator(std::move(test), means.isa, means.pool) : nullptr;
 }
 
-StartedRun AnswerOf(const RunSpec& spec, BytesView plan) {
+}  // namespace
+
+StartedRun DescribeRun(const RunSpec& spec) {
+  // It was encoded when the specification was made.
+  const Bytes plan = wire::EncodePlan(spec.plan).value();
   StartedRun answer;
   answer.id = spec.id;
   answer.name = spec.name;
@@ -151,6 +155,8 @@ StartedRun AnswerOf(const RunSpec& spec, BytesView plan) {
   return answer;
 }
 
+namespace {
+
 Result<PreparedRun> Build(const config::Loaded<config::Experiment>& loaded, Source source,
                           const std::string& population, const EvaluationMeans& means) {
   RunInputs inputs;
@@ -164,8 +170,7 @@ Result<PreparedRun> Build(const config::Loaded<config::Experiment>& loaded, Sour
   PreparedRun run;
   SKEP_ASSIGN(run.initial, FirstModel(loaded.value, spec));
   spec.initial_model = run.initial->ModelHash();
-  SKEP_ASSIGN(const Bytes plan, wire::EncodePlan(spec.plan));
-  run.answer = AnswerOf(spec, plan);
+  run.answer = DescribeRun(spec);
   run.answer.notes = loaded.notes;
   for (std::string& note : source.notes) run.answer.notes.push_back({.text = std::move(note)});
   run.evaluator = EvaluatorOf(std::move(source.test), means);

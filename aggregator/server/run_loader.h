@@ -40,6 +40,9 @@ struct RestoredRun {
 // SKEP-4007: what is stored of the run does not make sense to this program.
 [[nodiscard]] Result<RestoredRun> RestoreRun(const RunRow& row, const EvaluationMeans& means);
 
+// What `run start` answers, as far as the specification says it.
+[[nodiscard]] StartedRun DescribeRun(const RunSpec& spec);
+
 // The request key that stands for a request without one.
 [[nodiscard]] std::string RequestKeyOf(const StartRequest& request);
 

@@ -142,7 +142,7 @@ int Server::Impl::RefusalOf(const AdmitUpload& admit, const DeviceId& device) {
     return kAllowanceSpent;
   }
   std::shared_ptr<UploadBody> body =
-      UploadBody::Open(memory_, admit.begin.size, admit.begin.sha256);
+      UploadBody::Open(body_memory_, admit.begin.size, admit.begin.sha256);
   if (!body) return kOverloaded;
   announced += admit.begin.size;
   incoming_[admit.upload] = {admit.session, attempt, device, std::move(body)};

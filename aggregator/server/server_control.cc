@@ -24,7 +24,7 @@ constexpr int kInvalid = 5408;
 constexpr int kNameInUse = 5308;
 constexpr int kTooFewDevices = 5302;
 constexpr int kDiskLow = 4009;
-constexpr int kModelTooLarge = 2103;
+constexpr int kTooLarge = 2103;
 constexpr std::uint32_t kMostTokens = 100'000;
 constexpr std::size_t kLeastPrefix = 6;
 constexpr std::string_view kActor = "operator";
@@ -144,14 +144,38 @@ std::optional<StartedRun> Server::Impl::FindStarted(const std::string& request_k
   for (const auto& [id, info] : runs_) {
     if (info.row.request_key != request_key) continue;
     StartedRun started;
-    started.id = id;
-    started.name = info.row.name;
-    started.population = info.row.population;
+    if (info.spec) {
+      started = DescribeRun(*info.spec);
+    } else {
+      started.id = id;
+      started.name = info.row.name;
+      started.population = info.row.population;
+      started.seed = info.row.seed;
+    }
     started.existed = true;
-    started.seed = info.row.seed;
     return started;
   }
   return std::nullopt;
+}
+
+Status Server::Impl::CheckSizes(const StartedRun& run) const {
+  const config::ServerConfig::Limits& limits = setup_.config.limits;
+  const auto refuse = [](const char* what, std::uint64_t bytes, const char* key,
+                         std::uint64_t limit) {
+    return Error{kTooLarge, fmt::format("{} has {} bytes; {} allows {}", what, bytes, key, limit),
+                 fmt::format("raise {}", key)};
+  };
+  if (run.update_bytes > limits.max_update_bytes) {
+    return refuse("an update", run.update_bytes, "limits.max_update_bytes",
+                  limits.max_update_bytes);
+  }
+  if (run.model_bytes > limits.max_model_bytes) {
+    return refuse("the model", run.model_bytes, "limits.max_model_bytes", limits.max_model_bytes);
+  }
+  if (run.update_bytes > body_memory_.limit()) {
+    return refuse("an update", run.update_bytes, "limits.transfer_memory", body_memory_.limit());
+  }
+  return Ok();
 }
 
 bool Server::Impl::IsNameInUse(const std::string& name) const {
@@ -318,13 +342,7 @@ config::Validated<StartedRun> Server::StartRun(const StartRequest& request) {
   auto prepared = PrepareRun(request, impl_->means_);
   if (!prepared) return prepared.problems();
   PreparedRun run = std::move(prepared).value();
-  const std::uint64_t limit = impl_->setup_.config.limits.max_update_bytes;
-  if (run.answer.update_bytes > limit) {
-    return Refuse({kModelTooLarge,
-                   fmt::format("an update has {} bytes; limits.max_update_bytes is {}",
-                               run.answer.update_bytes, limit),
-                   "raise limits.max_update_bytes"});
-  }
+  if (const Status fits = impl_->CheckSizes(run.answer); !fits) return Refuse(fits.error());
   const auto populations = impl_->store_.Populations();
   if (!populations) return Refuse(populations.error());
   const bool is_known =

@@ -78,6 +78,8 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   [[nodiscard]] StatusView MakeStatus() const;
   [[nodiscard]] Result<StartedRun> Launch(PreparedRun run, const std::string& request_key);
   [[nodiscard]] std::optional<StartedRun> FindStarted(const std::string& request_key) const;
+  // SKEP-2103: model or update is larger than this server takes.
+  [[nodiscard]] Status CheckSizes(const StartedRun& run) const;
   [[nodiscard]] bool IsNameInUse(const std::string& name) const;
   void CountPopulations(std::vector<PopulationView>& populations) const;
 
@@ -86,7 +88,8 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   SqliteStore& store_;
   Log& log_;
   SteadyTime started_;
-  wire::CountingBudget memory_;
+  wire::CountingBudget memory_;       // of all transfers
+  wire::CountingBudget body_memory_;  // of bodies: leaves the decoders room to receive them
   BodyShelf bodies_;
   ModelShelf models_;
   std::string advertised_devices_;

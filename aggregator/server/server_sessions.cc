@@ -113,6 +113,13 @@ void Server::Impl::OnCertificateJudged(SessionNumber number, const Status& judge
   ServerSession* session = FindSession(number);
   if (session == nullptr || has_failed_) return;
   const Result<SessionId> id = crypto::RandomId<SessionId>();
+  if (!judged && judged.error().code == kRevoked) {
+    log_.Write({.level = LogLevel::kWarning,
+                .code = kRevoked,
+                .event = "device.possible_clone",
+                .message = "a certificate was used after it had been replaced",
+                .fields = {{"device", session->visitor().device.Hex().substr(0, 6)}}});
+  }
   if (!judged || !id) return session->Refuse(judged ? id.error().code : judged.error().code);
   const auto spread = std::min<Nanoseconds>(
       Nanoseconds(std::chrono::seconds(sessions_.size())) / kReconnectsPerSecond,
@@ -216,8 +223,13 @@ void Server::Impl::Renew(ServerSession& session, Bytes csr) {
   workshop_->OnStore([this, number = session.number(), device = session.visitor().device,
                       current = session.visitor().certificate, csr = std::move(csr)] {
     auto renewed = certificates_->Renew(device, current, csr, ReadClock().wall);
-    network_->Post([this, number, renewed] {
+    network_->Post([this, number, device, renewed] {
       if (!renewed) CheckStore(renewed.error());
+      if (renewed) {
+        log_.Write({.event = "device.renewed",
+                    .message = "certificate renewed",
+                    .fields = {{"device", device.Hex().substr(0, 6)}}});
+      }
       if (ServerSession* asker = FindSession(number)) asker->Renewed(renewed);
     });
   });
@@ -248,6 +260,10 @@ void Server::Impl::OnEnrolment(const std::string& address, wire::EnrolRequest re
     network_->Post([this, made = std::move(made), answer] {
       if (!made) {
         CheckStore(made.error());
+        log_.Write({.level = LogLevel::kWarning,
+                    .code = made.error().code,
+                    .event = "device.refused",
+                    .message = "enrolment refused: " + made.error().message});
         return answer(made.error());
       }
       OnEnrolled(made.value());

@@ -18,6 +18,7 @@ namespace skep::aggregator {
 namespace {
 
 constexpr std::size_t kModelsInMemory = 4;
+constexpr std::uint64_t kParts = 8;  // of the memory of transfers; one is kept for frames
 constexpr std::size_t kQueueBound = 8192;
 constexpr int kDeviceUnknown = 3111;
 constexpr int kRevoked = 3105;
@@ -54,6 +55,7 @@ Server::Impl::Impl(ServerSetup setup)
       log_(*setup_.log),
       started_(ReadClock().steady),
       memory_(setup_.config.limits.transfer_memory),
+      body_memory_(setup_.config.limits.transfer_memory / kParts * (kParts - 1), &memory_),
       models_(store_, kModelsInMemory) {}
 
 EngineConfig Server::Impl::MakeEngineConfig() const {

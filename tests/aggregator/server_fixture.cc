@@ -245,6 +245,7 @@ void Device::SendBody(std::uint32_t transfer_id, const Bytes& body) {
 wire::UpdateAck Device::Train(const wire::TaskOffer& offer, float value, std::uint32_t weight) {
   const wire::Manifest manifest = ManifestOf(offer);
   Accept(manifest);
+  static_cast<void>(AskPlan(manifest.plan_sha256));
   static_cast<void>(Download(manifest.model_sha256, manifest.model_bytes));
   const Bytes body = UpdateOf(value);
   const wire::UploadBegin begin = Begin(manifest, body, weight);
@@ -255,9 +256,10 @@ wire::UpdateAck Device::Train(const wire::TaskOffer& offer, float value, std::ui
   return peer_->Expect<wire::UpdateAck>();
 }
 
-TestServer::TestServer(Changes changes)
+TestServer::TestServer(Changes changes, bool handles_signals)
     : folder_text_(folder_.path().string() + "/store"),
       changes_(std::move(changes)),
+      handles_signals_(handles_signals),
       federation_(crypto::RandomId<FederationId>().value()),
       server_ca_(
           crypto::Authority::Make(crypto::AuthorityKind::kServer, federation_, ReadClock().wall)
@@ -304,7 +306,7 @@ void TestServer::Start() {
                                 .signing_key = signing_key_,
                                 .warnings = {},
                                 .isa = kernels::Isa::kPortable,
-                                .handles_signals = false,
+                                .handles_signals = handles_signals_,
                                 .log = log_.get()});
   if (!started) FAIL(started.error().message);
   server_ = std::move(started).value();

@@ -94,7 +94,6 @@ class Device {
   void SendBody(std::uint32_t transfer_id, const Bytes& body);
   // Everything from an offer to UpdateAck, with each value of the update equal to `value`.
   wire::UpdateAck Train(const wire::TaskOffer& offer, float value, std::uint32_t weight);
-  void ReportEvaluation(const wire::Manifest& manifest, std::uint32_t weight, double accuracy);
 
   [[nodiscard]] TlsPeer& peer() { return *peer_; }
   [[nodiscard]] const crypto::Certificate& certificate() const { return certificate_; }
@@ -117,7 +116,7 @@ class TestServer {
  public:
   // `changes` are replaced lines of server.toml: {"session", "ping_interval = \"1s\""}.
   using Changes = std::vector<std::pair<std::string, std::string>>;
-  explicit TestServer(Changes changes = {});
+  explicit TestServer(Changes changes = {}, bool handles_signals = false);
   ~TestServer();
 
   void Start();
@@ -153,6 +152,7 @@ class TestServer {
   skep::test::TemporaryFolder folder_;
   std::string folder_text_;
   Changes changes_;
+  bool handles_signals_;
   FederationId federation_;
   crypto::Authority server_ca_;
   crypto::Authority device_ca_;
