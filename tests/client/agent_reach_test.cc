@@ -160,12 +160,15 @@ TEST_CASE("without --once an untrusted aggregator is tried again after six hours
   const test::Pki other;
   world.server.certificate = other.Server();
   world.settings.once = false;
-  world.settings.budget = std::chrono::hours(13);
-  world.haste = 20'000;
+  world.validity =
+      crypto::Validity{test::Pki().now - test::kHour, test::Pki().now + 99 * test::kHour};
+  world.settings.budget = std::chrono::hours(40);
+  world.haste = 50'000;
   world.Enrol();
   const Outcome outcome = world.RunToEnd();
   CHECK(outcome.code == 0);
-  CHECK(world.server.connections == 2);
+  CHECK(world.server.connections >= 2);
+  CHECK(world.server.connections <= 7);
   CHECK(world.Logged("SKEP-3113 "));
   CHECK(world.Logged("next try in 6 h"));
 }
