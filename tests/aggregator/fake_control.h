@@ -1,7 +1,10 @@
 // FakeControl: a Control whose answers a test sets and whose questions a test can look at.
+//
+// One question at a time; what a test changes while a command asks goes through `find_run`, which
+// locks for itself.
 #pragma once
 
-#include <mutex>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +23,8 @@ class FakeControl final : public Control {
   RunState state = RunState::kRunning;
   std::optional<std::vector<config::Problem>> problems;  // of StartRun
   StartRequest started;
+  std::vector<config::Note> notes;      // of StartRun
+  std::function<RunDetail()> find_run;  // the answer of FindRun, if set
   model::ParamsPtr model;
 
   [[nodiscard]] Result<StatusView> GetStatus() override {
@@ -77,8 +82,15 @@ class FakeControl final : public Control {
     started = request;
     if (problems) return *problems;
     StartedRun run;
+    if (!request.is_dry_run) run.id.bytes[0] = 0x7f;
     run.name = "pump";
     run.seed = 42;
+    run.population = "pump";
+    run.plan_bytes = 671;
+    run.model_bytes = 460;
+    run.update_bytes = 460;
+    run.invited = 8;
+    run.notes = notes;
     return run;
   }
   [[nodiscard]] Result<std::vector<RunStatus>> Runs(bool all) override {
@@ -88,6 +100,7 @@ class FakeControl final : public Control {
   [[nodiscard]] Result<RunDetail> FindRun(const std::string& run) override {
     calls.push_back("FindRun " + run);
     if (failure) return Error(*failure);
+    if (find_run) return find_run();
     return RunDetail{OneRun(), "seed = 42\n", {}};
   }
   [[nodiscard]] Status ChangeRun(const std::string&, ControlRun::Action action) override {
@@ -103,7 +116,6 @@ class FakeControl final : public Control {
     return PublishedModel{round.value_or(7), model->ModelHash(), model};
   }
 
- private:
   [[nodiscard]] RunStatus OneRun() const {
     RunStatus run;
     run.view.name = "pump";
