@@ -12,8 +12,11 @@
 namespace skep::simulator {
 namespace {
 
-constexpr double kWidth = 400;      // of every picture
-constexpr double kCharacter = 6.9;  // average, at the page's 12.5 px
+constexpr double kWidth = 400;  // of every picture
+// Widths of characters at the page's 12.5 px, in a wide font: what is too long would overlap.
+constexpr double kUsualWidth = 7.9;
+constexpr double kNarrowWidth = 4.9;
+constexpr double kBroadWidth = 12.3;
 constexpr double kRow = 18;
 constexpr double kRight = 14;
 constexpr double kBottom = 40;
@@ -22,7 +25,15 @@ constexpr std::size_t kLongestName = 26;
 constexpr std::size_t kMost = 7;
 
 double TextWidth(const std::string& text) {
-  return kCharacter * static_cast<double>(config::CodePoints(text).size());
+  constexpr std::string_view kNarrowOnes = "ijlftrI.,:;'|!()[] ";
+  constexpr std::string_view kBroadOnes = "mwMWQ%@";
+  double width = 0;
+  for (const std::string& point : config::CodePoints(text)) {
+    const bool is_narrow = kNarrowOnes.find(point) != std::string_view::npos;
+    const bool is_broad = kBroadOnes.find(point) != std::string_view::npos;
+    width += is_narrow ? kNarrowWidth : is_broad ? kBroadWidth : kUsualWidth;
+  }
+  return width;
 }
 
 std::string Shortened(const std::string& text) {
@@ -168,7 +179,7 @@ std::string Legend(const std::vector<LegendItem>& items, Frame& frame) {
   std::string svg;
   for (const LegendItem& item : items) {
     const std::string name = Shortened(item.name);
-    const double width = kSwatch + TextWidth(name) + 8;
+    const double width = kSwatch + TextWidth(name) + 7;
     if (x > frame.left && x + width > kWidth) {
       x = frame.left;
       y += kRow;

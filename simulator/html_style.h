@@ -26,7 +26,7 @@ p { margin: 6px 0; }
   padding: 1px 11px; margin-left: 8px; vertical-align: 5px; color: var(--soft); }
 .state.finished { color: var(--good); } .state.failed { color: var(--bad); }
 .state.interrupted, .state.stopped, .state.running { color: var(--wait); }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 12px;
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px;
   margin-top: 22px; }
 .card { background: var(--panel); border: 1px solid var(--line); border-radius: 8px; padding: 12px 14px; }
 .card .label { color: var(--soft); font-size: 13px; }
@@ -37,7 +37,7 @@ p { margin: 6px 0; }
 figure { margin: 0; min-width: 0; max-width: 560px; }
 figcaption { color: var(--soft); font-size: 13px; margin-bottom: 4px; }
 svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--text); font: 12.5px system-ui, "DejaVu Sans", sans-serif;
+svg text { fill: var(--text); font: 12.6px system-ui, "DejaVu Sans", sans-serif;
   font-variant-numeric: tabular-nums; }
 svg .soft { fill: var(--soft); }
 svg .grid { stroke: var(--grid); stroke-width: 1; } svg .axis { stroke: var(--soft); stroke-width: 1; }
@@ -57,7 +57,8 @@ details { margin: 6px 0 10px; font-size: 14px; } summary { cursor: pointer; colo
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 caption { text-align: left; color: var(--soft); padding: 6px 10px; }
 th, td { text-align: left; padding: 4px 10px; border-top: 1px solid var(--line); vertical-align: top;
-  font-weight: 400; overflow-wrap: anywhere; }
+  font-weight: 400; overflow-wrap: break-word; max-width: 44ch; }
+tbody th { overflow-wrap: anywhere; }
 thead th { font-weight: 600; position: sticky; top: 0; background: var(--panel); overflow-wrap: normal; }
 .n { text-align: right; white-space: nowrap; }
 ul.notes { padding-left: 20px; margin: 6px 0; } ul.notes li { overflow-wrap: anywhere; }

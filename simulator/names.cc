@@ -30,6 +30,11 @@ std::string_view NoteLevelName(NoteLevel level) {
   return "error";
 }
 
+NoteLevel NoteLevelOf(std::string_view name) {
+  if (name == "info") return NoteLevel::kInfo;
+  return name == "warning" ? NoteLevel::kWarning : NoteLevel::kError;
+}
+
 std::string_view EndStateName(EndState state) {
   switch (state) {
     case EndState::kFinished:

@@ -124,7 +124,7 @@ std::string SizeHistogram(const std::vector<const ClientHistory*>& clients, std:
                                        sizes.size(), *std::min_element(sizes.begin(), sizes.end()),
                                        *std::max_element(sizes.begin(), sizes.end())),
                 .x_title = "training examples",
-                .y_title = "clients"};
+                .y_title = fmt::format("the other {} clients, by size", sizes.size())};
   chart.parts = {"clients"};
   chart.unit = "clients";
   std::vector<std::vector<std::string>> rows;

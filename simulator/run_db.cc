@@ -1,7 +1,6 @@
 #include "simulator/run_db.h"
 
 #include <sqlite3.h>
-#include <sys/vfs.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "shared/base/check.h"
 #include "shared/base/try.h"
 #include "simulator/names.h"
+#include "simulator/network_folder.h"
 #include "simulator/run_db_schema.h"
 
 namespace skep::simulator {
@@ -33,7 +33,6 @@ class Statement {
                                    SQLITE_TRANSIENT));
   }
   Statement& Bind(std::string_view text) { return Bind(std::string(text)); }
-  Statement& Bind(const char* text) { return Bind(std::string(text)); }
   template <std::integral T>
   Statement& Bind(T value) {
     return Check(sqlite3_bind_int64(statement_, ++bound_, static_cast<sqlite3_int64>(value)));
@@ -67,7 +66,6 @@ class Statement {
     failed_ = code != SQLITE_ROW && code != SQLITE_DONE;
     return code == SQLITE_ROW;
   }
-  [[nodiscard]] bool failed() const { return failed_; }
   [[nodiscard]] std::string Text() {
     const int column = column_++;
     const auto* const text = sqlite3_column_text(statement_, column);
@@ -85,8 +83,9 @@ class Statement {
     ++column_;
     return std::nullopt;
   }
-  [[nodiscard]] std::optional<std::int64_t> WholeOrNull() {
-    if (sqlite3_column_type(statement_, column_) != SQLITE_NULL) return Whole<std::int64_t>();
+  template <class T>
+  [[nodiscard]] std::optional<T> WholeOrNull() {
+    if (sqlite3_column_type(statement_, column_) != SQLITE_NULL) return Whole<T>();
     ++column_;
     return std::nullopt;
   }
@@ -125,24 +124,10 @@ bool Execute(sqlite3* db, const std::string& sql) {
   return sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
 }
 
-// Write-ahead logs need shared memory, which these file systems do not offer.
-bool IsOnNetwork(const std::string& path) {
-  constexpr std::uint64_t kNfs = 0x6969;
-  constexpr std::uint64_t kSmb = 0x517B;
-  constexpr std::uint64_t kSmb2 = 0xFE534D42;
-  constexpr std::uint64_t kCifs = 0xFF534D42;
-  constexpr std::uint64_t kFuse = 0x65735546;
-  struct statfs info {};
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  if (::statfs(folder.empty() ? "." : folder.c_str(), &info) != 0) return false;
-  const auto type = static_cast<std::uint64_t>(info.f_type) & 0xFFFFFFFFU;
-  return type == kNfs || type == kSmb || type == kSmb2 || type == kCifs || type == kFuse;
-}
-
 std::string Pragmas(const std::string& path) {
   return fmt::format(
       "PRAGMA journal_mode = {}; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
-      IsOnNetwork(path) ? "TRUNCATE" : "WAL");
+      IsOnNetworkFolder(path) ? "TRUNCATE" : "WAL");
 }
 
 constexpr const char* kInsertRound =
@@ -243,7 +228,7 @@ void RunDb::Impl::AddRound(const RoundRecord& round) {
   Begin();
   const aggregator::AttemptCounts& counts = round.counts;
   round_.Bind(run_id_).Bind(round.round).Bind(round.attempt);
-  round_.Bind(round.published ? "published" : "abandoned");
+  round_.Bind(std::string_view(round.published ? "published" : "abandoned"));
   round_.Bind(counts.invited).Bind(counts.started).Bind(counts.ok).Bind(counts.rejected);
   round_.Bind(counts.failed).Bind(counts.dropped).Bind(counts.late);
   round_.Bind(round.bytes_up).Bind(round.bytes_down).Bind(round.time_s).Bind(round.virtual_s);
@@ -386,15 +371,12 @@ void ReadRun(sqlite3* db, RunHistory& run) {
   run.model_parameters = row.Whole();
   run.started_at = row.Text();
   run.wall_s = row.NumberOrNull();
-  if (const auto code = row.WholeOrNull()) run.code = static_cast<int>(*code);
+  run.code = row.WholeOrNull<int>();
   run.message = row.Text();
   Statement setting(db, "SELECT key, value, source FROM setting ORDER BY key");
   while (setting.Next()) {
-    HistorySetting entry;
-    entry.key = setting.Text();
-    entry.value = setting.Text();
-    entry.source = setting.Text();
-    run.settings.push_back(std::move(entry));
+    // Braces evaluate from left to right.
+    run.settings.push_back({setting.Text(), setting.Text(), setting.Text()});
   }
 }
 
@@ -428,8 +410,7 @@ void ReadRounds(sqlite3* db, RunHistory& run) {
     MetricPoint point;
     point.round = metric.Whole<std::uint32_t>();
     point.value = metric.NumberOrNull();
-    if (const auto clients = metric.WholeOrNull())
-      point.clients = static_cast<std::uint32_t>(*clients);
+    point.clients = metric.WholeOrNull<std::uint32_t>();
     run.metrics[name].push_back(point);
   }
 }
@@ -495,15 +476,11 @@ void ReadFailures(sqlite3* db, RunHistory& run) {
                  "SELECT round, attempt, at_s, level, code, message FROM note ORDER BY sequence");
   while (note.Next()) {
     NoteRecord record;
-    if (const auto round = note.WholeOrNull()) record.round = static_cast<std::uint32_t>(*round);
-    if (const auto attempt = note.WholeOrNull())
-      record.attempt = static_cast<std::uint32_t>(*attempt);
+    record.round = note.WholeOrNull<std::uint32_t>();
+    record.attempt = note.WholeOrNull<std::uint32_t>();
     record.time_s = note.Number();
-    const std::string level = note.Text();
-    record.level = level == "info"      ? NoteLevel::kInfo
-                   : level == "warning" ? NoteLevel::kWarning
-                                        : NoteLevel::kError;
-    record.code = static_cast<int>(note.WholeOrNull().value_or(0));
+    record.level = NoteLevelOf(note.Text());
+    record.code = note.WholeOrNull<int>().value_or(0);
     record.text = note.Text();
     run.notes.push_back(std::move(record));
   }

@@ -10,6 +10,7 @@
 
 #include "shared/base/sha256.h"
 #include "simulator/command_line.h"
+#include "simulator/network_folder.h"
 #include "simulator/plan.h"
 #include "simulator/progress.h"
 #include "simulator/report.h"
@@ -83,7 +84,7 @@ Result<PlanSource> SourceOf(const RunOptions& options, std::optional<MetricsHist
   return source;
 }
 
-void TellNotes(const Plan& plan, Recorder& recorder) {
+void TellNotes(const Plan& plan, const std::string& folder, Recorder& recorder) {
   const auto tell = [&](const std::string& text, int code, NoteLevel level) {
     NoteRecord note;
     note.level = level;
@@ -97,6 +98,9 @@ void TellNotes(const Plan& plan, Recorder& recorder) {
   }
   for (const std::string& text : plan.prepared.data.notes) tell(text, 0, NoteLevel::kWarning);
   for (const std::string& text : plan.prepared.partition.notes) tell(text, 0, NoteLevel::kWarning);
+  if (IsOnNetworkFolder(folder + "/run.db"))
+    tell(folder + " is on a network file system: run.db is slower there", 4003,
+         NoteLevel::kWarning);
   if (plan.prepared.data.test == nullptr)
     tell("the data have no test part: there is no central evaluation", 0, NoteLevel::kInfo);
 }
@@ -171,7 +175,7 @@ int Simulate(const RunOptions& options, const Console& console, const Plan& plan
       before.push_back(opened.resume->history.published[i].record);
     progress.Restore(before);
   } else {
-    TellNotes(plan, files);
+    TellNotes(plan, files.folder(), files);
   }
   model::ParamsPtr model;
   RunEnd end;
