@@ -198,14 +198,6 @@ void Server::Impl::Do(StartJob& start) {
   });
 }
 
-void Server::Impl::Do(RoundPublished& published) {
-  log_.Write({.event = "round.published",
-              .message = fmt::format("round {} published", published.round),
-              .fields = {{"run", NameOf(published.run)},
-                         {"round", std::int64_t{published.round}},
-                         {"model", published.model.Hex()}}});
-}
-
 void Server::Impl::Do(EngineFailed& failed) {
   if (!failed.run) return Fail(failed.error);
   log_.Write({.level = LogLevel::kError,

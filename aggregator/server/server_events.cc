@@ -55,6 +55,14 @@ std::string Server::Impl::LoggedAddress(const std::string& address) const {
 }
 
 void Server::Impl::OnEvent(const ClientOutcome& outcome) {
+  if (outcome.outcome == Outcome::kOk) {
+    log_.Write({.level = LogLevel::kDebug,
+                .event = "update.acknowledged",
+                .message = "update acknowledged",
+                .fields = {{"run", NameOf(outcome.key.run)},
+                           {"round", std::int64_t{outcome.key.round}},
+                           {"device", outcome.device.Hex().substr(0, 6)}}});
+  }
   if (outcome.outcome != Outcome::kRejected) return;
   log_.Write({.level = LogLevel::kWarning,
               .code = outcome.code,
@@ -67,7 +75,16 @@ void Server::Impl::OnEvent(const ClientOutcome& outcome) {
 
 void Server::Impl::OnEvent(const AttemptEnded& ended) {
   counts_[ended.key] = ended.counts;
-  if (ended.published) return;
+  if (ended.published) {
+    const bool trains = ended.key.kind == TaskKind::kTrain;
+    log_.Write(
+        {.event = trains ? "round.published" : "round.evaluated",
+         .message = fmt::format("round {} {}: {} of {} reported {}", ended.key.round,
+                                trains ? "published" : "evaluated by clients", ended.counts.ok,
+                                ended.counts.invited, MetricsText(ended.metrics)),
+         .fields = {{"run", NameOf(ended.key.run)}, {"model", ended.model.Hex()}}});
+    return;
+  }
   log_.Write({.level = LogLevel::kWarning,
               .code = ended.code,
               .event = "round.abandoned",

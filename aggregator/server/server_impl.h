@@ -140,7 +140,7 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   void Do(ArmTimer& arm);
   void Do(CancelTimer& cancel);
   void Do(StartJob& start);
-  void Do(RoundPublished& published);
+  void Do(RoundPublished&) {}  // AttemptEnded says it, with the counts
   void Do(EngineFailed& failed);
   void Do(Emit& emit);
   void ToSession(SessionNumber session, Output output);

@@ -127,6 +127,12 @@ void Server::Impl::OnCertificateJudged(SessionNumber number, const Status& judge
   session->Welcome(id.value(), spread);
   const auto known = devices_.find(session->visitor().device);
   if (!session->is_joined() || known == devices_.end()) return;
+  log_.Write({.level = LogLevel::kDebug,
+              .event = "session.opened",
+              .message = "session opened: " + EscapePeerText(session->software()),
+              .fields = {{"device", known->first.Hex().substr(0, 6)},
+                         {"session", static_cast<std::int64_t>(number)},
+                         {"address", LoggedAddress(session->visitor().address)}}});
   Tell(ClientJoined{number, known->first, known->second.memberships, minor});
 }
 

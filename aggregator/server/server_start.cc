@@ -196,6 +196,9 @@ Result<EngineSnapshot> Server::Impl::Recover() {
     }
   }
   SKEP_TRY(RestoreRuns(snapshot));
+  log_.Write({.event = "store.recovered",
+              .message = fmt::format("{} devices, {} runs, of which {} go on", devices_.size(),
+                                     runs_.size(), snapshot.specs.size())});
   return snapshot;
 }
 

@@ -288,11 +288,16 @@ TestServer::TestServer(Changes changes, bool handles_signals)
 TestServer::~TestServer() = default;
 
 void TestServer::Start() {
-  std::string text =
-      "schema = 1\n[listen]\ndevices = \"127.0.0.1:0\"\nenrol = \"127.0.0.1:0\"\n"
-      "advertise_devices = \"127.0.0.1:0\"\nadvertise_enrol = \"127.0.0.1:0\"\n"
-      "[store]\ndirectory = \"" +
-      folder_text_ + "\"\nlow_disk = \"1MiB\"\ncritical_disk = \"512KiB\"\n";
+  const Status started = TryStart();
+  if (!started) FAIL(started.error().message);
+}
+
+Status TestServer::TryStart() {
+  std::string text = "schema = 1\n[listen]\ndevices = \"" + devices_address +
+                     "\"\nenrol = \"127.0.0.1:0\"\n"
+                     "advertise_devices = \"127.0.0.1:0\"\nadvertise_enrol = \"127.0.0.1:0\"\n"
+                     "[store]\ndirectory = \"" +
+                     folder_text_ + "\"\nlow_disk = \"1MiB\"\ncritical_disk = \"512KiB\"\n";
   for (const auto& [section, line] : changes_) text += "[" + section + "]\n" + line + "\n";
   auto loaded = config::ParseServerConfig(text, "server.toml");
   if (!loaded) FAIL(config::FormatProblems(loaded.problems(), {.program = "test"}));
@@ -308,8 +313,9 @@ void TestServer::Start() {
                                 .isa = kernels::Isa::kPortable,
                                 .handles_signals = handles_signals_,
                                 .log = log_.get()});
-  if (!started) FAIL(started.error().message);
+  if (!started) return started.error();
   server_ = std::move(started).value();
+  return Ok();
 }
 
 std::uint16_t TestServer::devices_port() const {

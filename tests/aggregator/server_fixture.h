@@ -120,6 +120,9 @@ class TestServer {
   ~TestServer();
 
   void Start();
+  // The same where it may fail.
+  [[nodiscard]] Status TryStart();
+  std::string devices_address = "127.0.0.1:0";
   // As if the process had ended: what was not written is lost.
   void Kill() { server_.reset(); }
   [[nodiscard]] Server& server() { return *server_; }

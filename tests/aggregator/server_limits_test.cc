@@ -234,6 +234,80 @@ TEST_CASE("clients evaluate a published model and the means are on record", "[un
   CHECK_FALSE(detail.rounds[0].row.metrics.empty());
 }
 
+// Nothing more can be written while it lives.
+class FullDisk {
+ public:
+  FullDisk() {
+    ::signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  }
+  ~FullDisk() {
+    static_cast<void>(::setrlimit(RLIMIT_FSIZE, &before_));
+    ::signal(SIGXFSZ, SIG_DFL);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("a disk that fails ends the server with 70 and without an acknowledgement", "[unit]") {
+  TestServer server;
+  const auto devices = server.Enrol(1);
+  server.StartRun(1, 1);
+  Device& device = *devices.front();
+  device.Join();
+  device.Poll();
+  const wire::Manifest manifest = ManifestOf(device.ExpectOffer());
+  device.Accept(manifest);
+  const Bytes body = UpdateOf(0.5F);
+  wire::UploadBegin begin = device.Begin(manifest, body, 1);
+  device.peer().Send(begin);
+  static_cast<void>(device.peer().Expect<wire::UploadAccept>());
+  int code = 0;
+  bool was_acknowledged = false;
+  {
+    const FullDisk disk;
+    device.SendBody(begin.transfer_id, body);
+    while (const auto message = device.peer().ReadMessage()) {
+      was_acknowledged = was_acknowledged || std::holds_alternative<wire::UpdateAck>(*message);
+    }
+    code = server.server().Wait();
+    server.Kill();
+  }
+  CHECK(code == 70);
+  CHECK_FALSE(was_acknowledged);
+  server.Start();
+  device.Join();
+  begin.transfer_id = device.NextTransfer();
+  device.peer().Send(begin);
+  static_cast<void>(device.peer().Expect<wire::UploadAccept>());
+  device.SendBody(begin.transfer_id, body);
+  CHECK(device.peer().Expect<wire::UpdateAck>().disposition == wire::Disposition::kAccepted);
+  REQUIRE(server.Until(HasFinished));
+}
+
+TEST_CASE("an address in use, or none at all, stops the start by number", "[unit]") {
+  TestServer first;
+  const std::uint16_t port = first.devices_port();
+  TestServer second;
+  second.Kill();
+  second.devices_address = "127.0.0.1:" + std::to_string(port);
+  const Status in_use = second.TryStart();
+  REQUIRE_FALSE(in_use.has_value());
+  CHECK(in_use.error().code == 5201);
+  second.devices_address = "203.0.113.1:0";
+  const Status not_ours = second.TryStart();
+  REQUIRE_FALSE(not_ours.has_value());
+  CHECK(not_ours.error().code == 5202);
+  second.devices_address = "127.0.0.1:0";
+  CHECK(second.TryStart().has_value());
+}
+
 TEST_CASE("the first SIGTERM drains, and the process goes on to its end", "[unit]") {
   TestServer server(Changes{}, true);
   const auto devices = server.Enrol(1);
