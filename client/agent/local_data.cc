@@ -3,7 +3,9 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -159,6 +161,21 @@ Result<LocalData> LoadLocalData(const config::ClientConfig& config, ClientNumber
   // What was read and left out again goes back to the system: this process idles most of its life.
   ::malloc_trim(0);
   return local;
+}
+
+Status CheckDataSource(const config::ClientConfig& config) {
+  if (!HasDataSource(config)) return NoData();
+  std::string path = config.data.path;
+  if (!config.experiment.empty()) {
+    const auto loaded = config::LoadExperiment(
+        config.experiment, {.sets = {}, .program = config::Program::kSimulator, .folder = {}});
+    if (!loaded.has_value()) return config::AsError(loaded.problems());
+    path = loaded->value.data.path;
+  }
+  std::error_code failure;
+  if (path.empty() || std::filesystem::exists(path, failure)) return Ok();
+  return Error{1201, "cannot read " + path + ": No such file or directory",
+               "paths in a file are relative to it"};
 }
 
 Result<kernels::Isa> TrainingIsa(const config::ClientConfig& config) {

@@ -37,6 +37,10 @@ struct LocalData {
                                               ClientNumber client,
                                               const std::optional<wire::DataSpec>& plan);
 
+// Without reading them: SKEP-7402 no data are configured, SKEP-1201 what is configured is not
+// there, or the errors of a faulty experiment file.
+[[nodiscard]] Status CheckDataSource(const config::ClientConfig& config);
+
 // The instruction set that an experiment pins; the widest one where none is named.
 [[nodiscard]] Result<kernels::Isa> TrainingIsa(const config::ClientConfig& config);
 

@@ -67,12 +67,14 @@ struct AgentServer::State {
       : owner(from),
         kind(which),
         acceptor(context, {asio::ip::address_v4::loopback(), 0}),
+        port(acceptor.local_endpoint().port()),
         group(context.get_executor()) {}
 
   AgentServer& owner;
   Kind kind;
   asio::io_context context{1};
   asio::ip::tcp::acceptor acceptor;
+  std::uint16_t port;
   net::TaskGroup group;
   net::TlsContext::Shared tls;
   std::thread thread;
@@ -168,7 +170,7 @@ AgentServer::~AgentServer() {
 }
 
 std::uint16_t AgentServer::port() const {
-  return state_->acceptor.local_endpoint().port();
+  return state_->port;
 }
 
 void AgentServer::Start() {

@@ -38,10 +38,7 @@ Result<AgentSettings> SettingsOf(const GlobalOptions& options, const RunOptions&
 
 Result<Outcome> Run(const GlobalOptions& options, const RunOptions& run,
                     const config::ClientConfig& config) {
-  if (!HasDataSource(config)) {
-    return Error{7402, "no data are configured",
-                 "set data.path, data.dataset or data.experiment in client.toml, or with --set"};
-  }
+  SKEP_TRY(CheckDataSource(config));
   SKEP_ASSIGN(Storage storage, Storage::Open(config.storage_dir));
   SKEP_ASSIGN(Identity identity, LoadIdentity(storage));
   SKEP_ASSIGN(State state, LoadState(storage));

@@ -1,0 +1,199 @@
+// The program skep-client as a person meets it: texts, exit codes, one object with --json.
+#include <sys/wait.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+
+#include <boost/json/parse.hpp>
+
+#include "client/agent/identity.h"
+#include "crypto/pki/join_string.h"
+#include "shared/base/clock.h"
+#include "tests/client/agent_world.h"
+#include "tests/support/catch.h"
+
+namespace skep::agent {
+namespace {
+
+using test::AgentServer;
+using test::AgentWorld;
+using test::TemporaryFolder;
+
+struct Answer {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string TextOf(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Runs skep-client with these words, as a shell would split them.
+Answer Call(const std::string& words, const std::string& input = "") {
+  const TemporaryFolder place;
+  const std::string in = place.Write("in", input).string();
+  const std::string out = (place.path() / "out").string();
+  const std::string err = (place.path() / "err").string();
+  const std::string line = std::string(SKEP_BINARY_DIR) + "/bin/skep-client " + words + " <" + in +
+                           " >" + out + " 2>" + err;
+  const int status = std::system(line.c_str());
+  Answer answer;
+  if (WIFEXITED(status)) answer.code = WEXITSTATUS(status);
+  answer.out = TextOf(out);
+  answer.err = TextOf(err);
+  return answer;
+}
+
+std::size_t LinesOf(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+boost::json::object JsonOf(const std::string& text) {
+  REQUIRE(LinesOf(text) == 1);
+  return boost::json::parse(text).as_object();
+}
+
+TEST_CASE("help names every command and fits a narrow terminal", "[unit]") {
+  const Answer help = Call("--help");
+  CHECK(help.code == 0);
+  for (const char* command :
+       {"join", "run", "status", "history", "doctor", "forget", "explain", "version"}) {
+    CHECK(help.out.find("\n  " + std::string(command) + " ") != std::string::npos);
+    const Answer own = Call(std::string(command) + " --help");
+    CHECK(own.code == 0);
+    std::istringstream lines(own.out);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  }
+  CHECK(Call("--version").out == Call("version").out);
+}
+
+TEST_CASE("a word that is not known is named, with the one that was perhaps meant", "[unit]") {
+  const Answer command = Call("stauts");
+  CHECK(command.code == 2);
+  CHECK(command.err.find("did you mean \"status\"?") != std::string::npos);
+  const Answer option = Call("run --onec");
+  CHECK(option.code == 2);
+  CHECK(option.err.find("did you mean \"--once\"?") != std::string::npos);
+  CHECK(Call("").code == 2);
+  CHECK(Call("explain").code == 2);
+  CHECK(Call("--set data.pat=x status").err.find("SKEP-1012") != std::string::npos);
+  CHECK(Call("--set data.pat=x status").code == 2);
+}
+
+TEST_CASE("explain knows numbers and keys", "[unit]") {
+  CHECK(Call("explain SKEP-3112").out.find("SKEP-3112") == 0);
+  CHECK(Call("explain limits.cpu").out.find("limits.cpu") == 0);
+  CHECK(Call("explain 1999").code == 2);
+  const Answer near = Call("explain limits.cpus");
+  CHECK(near.code == 2);
+  CHECK(near.err.find("limits.cpu") != std::string::npos);
+}
+
+TEST_CASE("a join string that is damaged is refused before anything is made", "[unit]") {
+  const TemporaryFolder place;
+  const std::string folder = (place.path() / "device").string();
+  const Answer joined = Call("join - --storage " + folder, "https://agg.example:8444#SKEP1-AAEC\n");
+  CHECK(joined.code == 2);
+  CHECK(joined.err.find("SKEP-3116") != std::string::npos);
+  CHECK(joined.err.find("AAEC") == std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder));
+  CHECK(Call("join --storage " + folder).code == 2);
+  CHECK(Call("join --join-file /nowhere --storage " + folder).code == 2);
+}
+
+TEST_CASE("an aggregator that is not there is exit code 4 within two seconds", "[unit]") {
+  const TemporaryFolder place;
+  AgentServer closed(AgentServer::Kind::kEnrolment);
+  closed.Start();
+  closed.Stop();
+  crypto::JoinString join;
+  join.host = "127.0.0.1";
+  join.port = closed.port();
+  const std::string text = crypto::FormatJoinString(join);
+  const SteadyTime began = ReadClock().steady;
+  const Answer joined = Call("join - --json --storage " + (place.path() / "d").string(), text);
+  CHECK(ReadClock().steady - began < std::chrono::seconds(2));
+  CHECK(joined.code == 4);
+  const auto answer = JsonOf(joined.out);
+  CHECK(answer.at("exit_code").as_int64() == 4);
+  CHECK(answer.at("error").at("code").as_int64() == 3001);
+  CHECK(joined.err.empty());
+  CHECK(joined.out.find(text.substr(text.size() - 80)) == std::string::npos);
+}
+
+TEST_CASE("a device can be looked at, wiped, and is then none", "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  const std::string at = " --storage " + world.StorageFolder();
+  const Answer status = Call("status" + at);
+  CHECK(status.code == 0);
+  CHECK(status.out.find("070707  enrolled in pump at 127.0.0.1:") == 0);
+  CHECK(status.out.find("last      nothing yet") != std::string::npos);
+  const auto object = JsonOf(Call("status --json" + at).out);
+  CHECK(object.at("status").as_string() == "ok");
+  CHECK(object.at("data").at("device").as_string() == test::DeviceOf(7).Hex());
+
+  const Answer again = Call("join -" + at, crypto::FormatJoinString([] {
+                              crypto::JoinString join;
+                              join.host = "127.0.0.1";
+                              join.port = 1;
+                              return join;
+                            }()));
+  CHECK(again.code == 2);
+  CHECK(again.err.find("is enrolled already, as device 0707") != std::string::npos);
+
+  CHECK(Call("forget" + at, "y").code == 2);  // not a terminal: nobody was asked
+  CHECK(Call("status" + at).code == 0);
+  CHECK(Call("forget --yes" + at).code == 0);
+  CHECK(Call("status" + at).code == 2);
+  for (const auto& entry : std::filesystem::directory_iterator(world.StorageFolder())) {
+    const std::string name = entry.path().filename().string();
+    CHECK((name == "FORMAT" || name == "lock"));
+  }
+}
+
+TEST_CASE("a wrong path of data is exit code 2 in at most 12 lines, before any connection",
+          "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  const std::string at = " --storage " + world.StorageFolder();
+  const Answer run = Call("run --once --set data.path=/nowhere/own.csv" + at);
+  CHECK(run.code == 2);
+  CHECK(LinesOf(run.err) <= 12);
+  CHECK(run.err.find("error[SKEP-1201]: cannot read /nowhere/own.csv") != std::string::npos);
+  CHECK(Call("run --once" + at).code == 2);
+  CHECK(Call("run --once --data-experiment /nowhere/e.toml" + at).code == 2);
+  CHECK(Call("run --once --budget soon --set data.dataset=fashion-mnist" + at).code == 2);
+}
+
+TEST_CASE("run --once contributes and ends with 0; so does doctor", "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  world.server.Start();
+  const std::string common =
+      " --storage " + world.StorageFolder() +
+      " --set data.label=y --set data.path=" + world.settings.config.data.path;
+  const Answer doctor = Call("doctor --json" + common);
+  CHECK(doctor.code == 0);
+  CHECK(JsonOf(doctor.out).at("data").at("steps").as_array().size() == 11);
+  const Answer run = Call("run --once" + common);
+  INFO(run.err);
+  CHECK(run.code == 0);
+  CHECK(run.out.empty());
+  CHECK(run.err.find(" info round 1: trained 16 examples in ") != std::string::npos);
+  const Answer history = Call("history" + common);
+  CHECK(history.out.find("contributed to round 1, 16 examples") != std::string::npos);
+  world.server.Stop();
+  CHECK(world.aggregator.updates.size() == 1);
+  CHECK(Call("run --once" + common).code == 4);
+}
+
+}  // namespace
+}  // namespace skep::agent
