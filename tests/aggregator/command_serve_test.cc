@@ -136,9 +136,13 @@ TEST_CASE("a daemon that was killed leaves nothing in the way of the next", "[un
 TEST_CASE("serve without a store says how one is made", "[unit]") {
   const Installation agg;
   std::filesystem::remove(agg.root() / "store" / "skep.db");
-  const Outcome outcome = agg.Run({"serve"});
-  CHECK(outcome.code == 2);
-  CHECK(outcome.err.find("error[SKEP-4004]: there is no store in ") != std::string::npos);
+  for (const char* command : {"serve", "check"}) {
+    const Outcome outcome = agg.Run({command});
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err == "error[SKEP-4004]: there is no store in " +
+                             (agg.root() / "store").string() +
+                             "\n   skep-aggregator init makes one\n");
+  }
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ class Inspector {
   explicit Inspector(const ServerConfig& server) : server_(server) {}
 
   void Files(WallMs now);
+  void Store();
   void OpenFiles();
   Inspection Take() && { return std::move(found_); }
 
@@ -103,6 +104,15 @@ void Inspector::Files(WallMs now) {
   }
 }
 
+// Whether it can be opened is for `serve` to find out: only one process may.
+void Inspector::Store() {
+  std::error_code ignored;
+  const std::string& folder = server_.store.directory;
+  if (fs::exists(fs::path(folder) / "skep.db", ignored)) return;
+  found_.errors.push_back(
+      {4004, "there is no store in " + folder, "skep-aggregator init makes one"});
+}
+
 void Inspector::OpenFiles() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -151,6 +161,7 @@ std::vector<Error> ResolveCredentials(ServerConfig& server) {
 Inspection InspectInstallation(const ServerConfig& server, WallMs now) {
   Inspector inspector(server);
   inspector.Files(now);
+  inspector.Store();
   inspector.OpenFiles();
   return std::move(inspector).Take();
 }

@@ -23,7 +23,8 @@ struct Inspection {
 // manager has not given.
 [[nodiscard]] std::vector<Error> ResolveCredentials(config::ServerConfig& server);
 
-// SKEP-5101 to 5109, 5114, 5116, 5205, and 1010 for a file that cannot be read.
+// SKEP-5101 to 5109, 5114, 5116, 5205, 4004 without a store, and 1010 for a file that cannot be
+// read.
 [[nodiscard]] Inspection InspectInstallation(const config::ServerConfig& server, WallMs now);
 
 // A path of the configuration as messages show it: relative to the store where it is below it.

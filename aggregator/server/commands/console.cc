@@ -1,5 +1,6 @@
 #include "aggregator/server/commands/console.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <boost/json/array.hpp>
@@ -142,6 +143,14 @@ bool IsLive(const GlobalOptions& options) {
   const char* terminal = std::getenv("TERM");
   return !options.is_json && !options.is_quiet && terminal != nullptr &&
          std::string_view(terminal) != "dumb" && ::isatty(STDERR_FILENO) == 1;
+}
+
+std::size_t TerminalWidth() {
+  constexpr std::size_t kUsual = 80;
+  constexpr std::size_t kLeast = 20;
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < kLeast) return kUsual;
+  return size.ws_col;
 }
 
 bool IsUtf8Locale() {

@@ -59,6 +59,8 @@ void PrintError(std::string_view text);
 
 // Whether standard error is a terminal on which a line can be redrawn.
 [[nodiscard]] bool IsLive(const GlobalOptions& options);
+// Columns of that terminal; 80 if it does not say.
+[[nodiscard]] std::size_t TerminalWidth();
 // By LC_ALL, LC_CTYPE, LANG. `Shown` puts "-" for the middle dot where it is not.
 [[nodiscard]] bool IsUtf8Locale();
 [[nodiscard]] std::string Shown(std::string text);

@@ -95,11 +95,11 @@ class Screen {
          RunLine(run) + "\n  " + wait + ", since " + SpanText(run.Number("waiting_ms")) + "\n");
   }
   void Draw(const View& run) {
-    std::string line = RunLine(run);
+    std::string line = PlaceLine(run);
     if (const std::string wait = run.Text("waiting_for"); !wait.empty()) {
       line += "  " + wait + ", since " + SpanText(run.Number("waiting_ms"));
     }
-    PrintError(Shown(line.substr(0, kWidth)));
+    PrintError(Shown(line.substr(0, TerminalWidth() - 1)));
     is_drawn_ = true;
   }
   void Erase() {
@@ -107,7 +107,6 @@ class Screen {
     is_drawn_ = false;
   }
 
-  static constexpr std::size_t kWidth = 78;
   const GlobalOptions& options_;
   bool is_live_;
   bool is_drawn_ = false;

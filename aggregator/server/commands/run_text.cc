@@ -59,16 +59,19 @@ bool HasSucceeded(const View& run) {
   return IsState(run, "finished");
 }
 
-std::string RunLine(const View& run) {
+std::string PlaceLine(const View& run) {
   std::string text =
-      fmt::format("run {} ({})  {}  {}", run.Text("name"), ShortId(run.Text("id")), Where(run),
-                  IsState(run, "running") ? run.Text("phase") : run.Text("state"));
+      Where(run) + "  " + (IsState(run, "running") ? run.Text("phase") : run.Text("state"));
   if (IsState(run, "running") && run.Text("phase") == "collecting") {
     text += fmt::format("  {}/{} reported, needs {}", run.At("counts").Number("ok"),
                         run.Number("reports_wanted"), run.Number("min_reports"));
   }
   if (run.Has("closes_in_ms")) text += "  closes in " + SpanText(run.Number("closes_in_ms"));
   return text;
+}
+
+std::string RunLine(const View& run) {
+  return fmt::format("run {} ({})  {}", run.Text("name"), ShortId(run.Text("id")), PlaceLine(run));
 }
 
 std::string RunScreen(const View& run) {

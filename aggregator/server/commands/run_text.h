@@ -11,6 +11,8 @@ namespace skep::aggregator {
 [[nodiscard]] std::string RunScreen(const View& run);
 // One line of it: "run pump (7f3a11c2)  round 12/100, attempt 1  collecting  ...".
 [[nodiscard]] std::string RunLine(const View& run);
+// The same without the run: "round 12/100, attempt 1  collecting  ...".
+[[nodiscard]] std::string PlaceLine(const View& run);
 // "round=12/100 attempt=1 state=published loss=0.51 ok=10 ...": stable names, new ones at the end.
 [[nodiscard]] std::string AttemptLine(const View& attempt, std::int64_t rounds);
 // The last `count` attempts, one line each.
