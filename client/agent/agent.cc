@@ -1,12 +1,14 @@
 #include "client/agent/agent.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "client/agent/conditions.h"
+#include "client/agent/renewal.h"
 #include "client/agent/settings.h"
 #include "client/agent/work.h"
 #include "crypto/signature.h"
@@ -68,12 +70,10 @@ void Agent::Begin() {
   // A client number belongs to one population.
   if (state_.population != settings_.population) state_.memory.client.reset();
   state_.population = settings_.population;
-  auto tls = net::TlsContext::ForDevice(identity_.own, {.authority = identity_.server_ca,
-                                                        .pin = std::nullopt,
-                                                        .host = settings_.endpoint.host,
-                                                        .judged_at = std::nullopt});
-  if (!tls.has_value()) return Conclude({.code = tls.error().code, .why = tls.error().message});
-  tls_ = std::move(tls).value();
+  if (const Status tls = MakeTls(); !tls.has_value()) {
+    return Conclude({.code = tls.error().code, .why = tls.error().message});
+  }
+  renews_at_ = RenewsAt(identity_);
   Result<Recovered> recovered = RecoverUpdate(storage_);
   if (!recovered.has_value()) {
     return Conclude({.code = recovered.error().code, .why = recovered.error().message});
@@ -104,6 +104,14 @@ void Agent::Begin() {
   }
   log_.Info("next check-in in " + SpanText(wait) + " (told by the aggregator)");
   loop_.After(wait, [this] { Connect(); });
+}
+
+Status Agent::MakeTls() {
+  SKEP_ASSIGN(tls_, net::TlsContext::ForDevice(identity_.own, {.authority = identity_.server_ca,
+                                                               .pin = std::nullopt,
+                                                               .host = settings_.endpoint.host,
+                                                               .judged_at = std::nullopt}));
+  return Ok();
 }
 
 Status Agent::CheckBeforeConnecting() const {
@@ -190,7 +198,42 @@ void Agent::OnHello(const wire::HelloAck& ack) {
   log_.Write({.level = LogLevel::kDebug,
               .event = "session.open",
               .message = "connected to " + net::EndpointText(settings_.endpoint)});
+  Renew(ack_.renew_now);
   Feed(client::Connected{ack_});
+}
+
+// Beside whatever the session does; a refusal is asked again after a quarter of the lifetime.
+void Agent::Renew(bool is_asked) {
+  const WallMs now = loop_.Clock().wall;
+  if (!is_asked && now < renews_at_) return;
+  const crypto::Certificate& own = identity_.own.certificate;
+  renews_at_ = now + (own.NotAfter() - own.NotBefore()) / 4;
+  const Result<wire::RenewRequest> request = BeginRenewal(storage_);
+  if (!request.has_value()) return log_.Failure(request.error().code, request.error().message);
+  link_->Send(*request);
+}
+
+bool Agent::IsAboutRenewal(const wire::Message& message) {
+  if (const auto* issued = std::get_if<wire::RenewResult>(&message)) {
+    OnRenewed(*issued);
+    return true;
+  }
+  const auto* error = std::get_if<wire::PeerError>(&message);
+  const auto request = static_cast<std::uint32_t>(wire::MessageId::kRenewRequest);
+  if (error == nullptr || error->in_reply_to != request) return false;
+  log_.Warning(static_cast<int>(error->code),
+               "the certificate was not renewed: " + EscapePeerText(error->text));
+  return true;
+}
+
+void Agent::OnRenewed(const wire::RenewResult& issued) {
+  Status renewed = FinishRenewal(storage_, identity_, issued);
+  if (renewed.has_value()) renewed = MakeTls();
+  if (!renewed.has_value()) return log_.Failure(renewed.error().code, renewed.error().message);
+  renews_at_ = RenewsAt(identity_);
+  const WallMs end = identity_.own.certificate.NotAfter();
+  log_.Info("certificate renewed, it ends in " +
+            SpanText(Milliseconds(end - std::min(end, loop_.Clock().wall))));
 }
 
 void Agent::OnMessage(wire::Message message) {
@@ -211,6 +254,7 @@ void Agent::OnMessage(wire::Message message) {
     if (!pinned.has_value()) log_.Warning(pinned.error().code, pinned.error().message);
     return;
   }
+  if (IsAboutRenewal(message)) return;
   if (auto* offer = std::get_if<wire::TaskOffer>(&message)) Offer(*offer);
   if (WaitsForData(message)) {
     held_.push_back(std::move(message));
@@ -284,6 +328,7 @@ void Agent::OnSignal(int number) {
   // Whatever it waits for: the files are whole at any time.
   if (signal_ != 0) std::_Exit(static_cast<int>(kSignalExit) + number);
   signal_ = number;
+  log_.Info(number == SIGINT ? "stopping (SIGINT; again: at once)" : "stopping (SIGTERM)");
   Feed(client::Stop{});
 }
 

@@ -103,6 +103,10 @@ class Agent final : public LinkEvents {
   void OnHello(const wire::HelloAck& ack);
   void OnFirst(const wire::Message& message);
   void OnSignal(int number);
+  [[nodiscard]] Status MakeTls();
+  void Renew(bool is_asked);
+  void OnRenewed(const wire::RenewResult& issued);
+  [[nodiscard]] bool IsAboutRenewal(const wire::Message& message);
   void CutOff(const Error& why);
   void Postpone(const Error& why);
   void Conclude(Outcome outcome);
@@ -173,6 +177,7 @@ class Agent final : public LinkEvents {
   Link::Traffic since_entry_;                 // bytes since the last line of the history
   WallMs last_work_ = 0;
   int last_trouble_ = 0;  // how the last task ended, 0: well
+  WallMs renews_at_ = 0;
   std::optional<SteadyTime> deadline_;
 
   std::optional<Outcome> outcome_;

@@ -139,6 +139,30 @@ Result<std::vector<crypto::Certificate>> ReadCertificates(const std::string& pat
   return certificates;
 }
 
+// A renewal that was interrupted between its two renames is completed.
+Status CompleteRenewal(const Storage& storage, const std::string& path,
+                       const crypto::PrivateKey& key, std::vector<crypto::Certificate>& chain) {
+  const std::string next = storage.Path("identity/next-certificate.pem");
+  if (chain.front().BelongsTo(key) || !Exists(next)) return Ok();
+  SKEP_ASSIGN(std::vector<crypto::Certificate> renewed, ReadCertificates(next));
+  if (!renewed.front().BelongsTo(key)) return Ok();
+  chain = std::move(renewed);
+  return storage.is_locked() ? MovePrivateFile(next, path) : Ok();
+}
+
+Result<net::Credentials> ReadOwn(const Storage& storage) {
+  const std::string path = storage.Path("identity/certificate.pem");
+  SKEP_ASSIGN(crypto::PrivateKey key, crypto::PrivateKey::Load(KeyPath(storage)));
+  SKEP_ASSIGN(std::vector<crypto::Certificate> chain, ReadCertificates(path));
+  SKEP_TRY(CompleteRenewal(storage, path, key, chain));
+  if (!chain.front().BelongsTo(key)) {
+    return Error{5102, path + " and key.pem do not belong together", ""};
+  }
+  crypto::Certificate certificate = chain.front();
+  chain.erase(chain.begin());
+  return net::Credentials{std::move(certificate), std::move(key), std::move(chain)};
+}
+
 }  // namespace
 
 bool IsEnrolled(const Storage& storage) {
@@ -184,18 +208,11 @@ Result<Identity> LoadIdentity(const Storage& storage) {
   const bool are_names = std::all_of(populations.begin(), populations.end(),
                                      [](const std::string& name) { return wire::IsName(name); });
   if (populations.empty() || !are_names) return enrolment.Damaged("populations");
-  SKEP_ASSIGN(crypto::PrivateKey key, crypto::PrivateKey::Load(KeyPath(storage)));
-  const std::string certificate_path = storage.Path("identity/certificate.pem");
-  SKEP_ASSIGN(std::vector<crypto::Certificate> chain, ReadCertificates(certificate_path));
+  SKEP_ASSIGN(net::Credentials own, ReadOwn(storage));
   SKEP_ASSIGN(std::vector<crypto::Certificate> authorities,
               ReadCertificates(storage.Path("identity/server-ca.pem")));
   SKEP_ASSIGN(std::vector<PinnedKey> keys, ReadKeys(storage));
-  if (!chain.front().BelongsTo(key)) {
-    return Error{5102, certificate_path + " and key.pem do not belong together", ""};
-  }
-  crypto::Certificate certificate = chain.front();
-  chain.erase(chain.begin());
-  return Identity{.own = {std::move(certificate), std::move(key), std::move(chain)},
+  return Identity{.own = std::move(own),
                   .server_ca = std::move(authorities.front()),
                   .signing_keys = std::move(keys),
                   .federation = federation,

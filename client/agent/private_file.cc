@@ -87,6 +87,11 @@ Status AppendPrivateFile(const std::string& path, BytesView content) {
   return is_new ? SyncFolderOf(path) : Ok();
 }
 
+Status MovePrivateFile(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return CannotWrite(to);
+  return SyncFolderOf(to);
+}
+
 Status MakePrivateFolder(const std::string& path) {
   if (::mkdir(path.c_str(), S_IRWXU) == 0) return SyncFolderOf(path);
   return errno == EEXIST ? Ok() : Status(CannotWrite(path));

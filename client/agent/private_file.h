@@ -18,6 +18,9 @@ namespace skep::agent {
 // Adds to the end of `path`, which is made if it is missing, and syncs. SKEP-4001.
 [[nodiscard]] Status AppendPrivateFile(const std::string& path, BytesView content);
 
+// Renames within one folder, in place of what is there, and syncs the folder. SKEP-4001.
+[[nodiscard]] Status MovePrivateFile(const std::string& from, const std::string& to);
+
 // A folder of mode 0700, its parent synced; one that exists stays as it is. SKEP-4001.
 [[nodiscard]] Status MakePrivateFolder(const std::string& path);
 

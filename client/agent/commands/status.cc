@@ -9,6 +9,7 @@
 #include "client/agent/history.h"
 #include "client/agent/identity.h"
 #include "client/agent/reach.h"
+#include "client/agent/renewal.h"
 #include "client/agent/state.h"
 #include "shared/base/try.h"
 
@@ -23,6 +24,7 @@ struct Facts {
   std::string endpoint;
   WallMs now = 0;
   WallMs certificate_ends = 0;
+  WallMs renews_at = 0;
   State state;
   std::vector<HistoryEntry> history;
   std::uint64_t bytes_used = 0;
@@ -43,6 +45,7 @@ Result<Facts> Look(const config::ClientConfig& config) {
   facts.endpoint = identity.endpoint;
   facts.now = ReadClock().wall;
   facts.certificate_ends = identity.own.certificate.NotAfter();
+  facts.renews_at = RenewsAt(identity);
   facts.state.today.TurnTo(facts.now);
   facts.history = ReadHistory(storage, 1);
   facts.bytes_used = storage.BytesUsed();
@@ -53,7 +56,11 @@ Result<Facts> Look(const config::ClientConfig& config) {
 }
 
 std::string Ago(WallMs now, WallMs then) {
-  return now <= then ? "now" : SpanText(Milliseconds(now - then)) + " ago";
+  return now < then + 1000 ? "just now" : SpanText(Milliseconds(now - then)) + " ago";
+}
+
+std::string In(WallMs now, WallMs then) {
+  return now >= then ? "now" : "in " + SpanText(Milliseconds(then - now));
 }
 
 std::string EntryText(const HistoryEntry& entry) {
@@ -77,7 +84,8 @@ std::string TextOf(const Facts& facts, const config::ClientConfig& config) {
                                  facts.device.substr(0, 6), facts.populations, facts.endpoint);
   text += facts.now > facts.certificate_ends
               ? "ended " + Ago(facts.now, facts.certificate_ends)
-              : "ends in " + SpanText(Milliseconds(facts.certificate_ends - facts.now));
+              : "ends in " + SpanText(Milliseconds(facts.certificate_ends - facts.now)) +
+                    ", renews " + In(facts.now, facts.renews_at);
   text += "\n  last      ";
   text += facts.history.empty() ? "nothing yet"
                                 : Ago(facts.now, facts.history.front().time) + ": " +
