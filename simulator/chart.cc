@@ -181,7 +181,9 @@ std::string Draw(const BarChart& chart) {
     for (const double value : bar) sum += value;
     extent.Add(sum);
   }
-  if (extent.high == 0) extent.Add(1);
+  // Few whole things are not counted in halves.
+  constexpr double kLeastForWholeTicks = 4;
+  if (chart.counts_whole || extent.high == 0) extent.Add(kLeastForWholeTicks);
   frame.y = {.low = 0, .high = TicksFor(0, extent.high).back(), .is_logarithmic = false};
   frame.x = {.low = 0,
              .high = static_cast<double>(std::max<std::size_t>(chart.values.size(), 1)),

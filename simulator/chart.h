@@ -57,6 +57,7 @@ struct BarChart {
   std::vector<std::string> bars;            // names, for the titles
   std::vector<std::vector<double>> values;  // per bar, per part
   std::string unit;                         // after a value in titles
+  bool counts_whole = false;                // clients, examples: ticks at whole numbers
   // Tick labels of the x axis: place (0 to number of bars) and text. Empty: no ticks.
   std::vector<std::pair<double, std::string>> ticks;
 };

@@ -164,7 +164,7 @@ std::string TickText(double value, double step) {
   if (value == 0) return "0";
   const double size = std::abs(value);
   if (size >= 1e6 || size < 1e-4) return fmt::format("{:.0e}", value);
-  if (size >= 10'000) return fmt::format("{}k", TickText(value / 1000, step / 1000));
+  if (step >= 1000) return fmt::format("{}k", TickText(value / 1000, step / 1000));
   const int decimals = step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step) - 1e-9));
   return fmt::format("{:.{}f}", value, std::max(decimals, 0));
 }

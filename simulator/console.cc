@@ -3,16 +3,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 
 #include <fmt/format.h>
 
+#include "shared/base/file.h"
 #include "simulator/plan.h"
 
 namespace skep::simulator {
 namespace {
 
-constexpr int kFirstUpdateCode = 2000;  // 10xx to 14xx: configuration, data, model, resources
+// 10xx to 14xx: configuration, data, model, resources; 53xx: what they add up to.
+bool IsUsage(int code) {
+  return code < 2000 || (code >= 5300 && code < 5400);
+}
 
 void Put(std::FILE* file, const std::string& text) {
   (void)std::fwrite(text.data(), 1, text.size(), file);
@@ -45,20 +50,32 @@ void Console::SayDetail(const std::string& text) const {
 }
 
 int Console::Fail(const std::vector<config::Problem>& problems) const {
-  const bool is_usage = std::all_of(problems.begin(), problems.end(), [](const auto& problem) {
-    return problem.code < kFirstUpdateCode;
-  });
+  const bool is_usage =
+      std::all_of(problems.begin(), problems.end(),
+                  [](const config::Problem& problem) { return IsUsage(problem.code); });
+  const int exit_code = is_usage ? kExitUsage : kExitFailed;
   if (options_.is_json) {
-    Put(stdout, config::ProblemsAsJson(problems) + "\n");
+    Put(stdout, config::ProblemsAsJson(problems, exit_code) + "\n");
   } else {
     const config::ProblemStyle style{.program = "skep-simulator", .is_utf8 = error_style_.is_utf8};
     Put(stderr, Shown(config::FormatProblems(problems, style), error_style_));
   }
-  return is_usage ? kExitUsage : kExitFailed;
+  return exit_code;
 }
 
 int Console::Fail(const Error& error) const {
   return Fail(std::vector{AsProblem(error)});
+}
+
+int Console::Finish(int exit_code) const {
+  if (std::ferror(stdout) == 0 || exit_code != kExitDone) return exit_code;
+  // What could not be written is still in the buffer: trying again tells why.
+  errno = 0;
+  (void)std::fflush(stdout);
+  if (errno == EPIPE) return exit_code;  // the reader had enough
+  Put(stderr, fmt::format("error[SKEP-4001]: cannot write standard output: {}\n",
+                          SystemReason(errno)));
+  return kExitFailed;
 }
 
 }  // namespace skep::simulator

@@ -45,6 +45,10 @@ class Console {
   [[nodiscard]] int Fail(const std::vector<config::Problem>& problems) const;
   [[nodiscard]] int Fail(const Error& error) const;
 
+  // The exit code of a command that ended with `exit_code`: a result that did not reach standard
+  // output (disk full) is none.
+  [[nodiscard]] int Finish(int exit_code) const;
+
  private:
   ConsoleOptions options_;
   TextStyle output_style_;

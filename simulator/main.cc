@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "shared/base/file.h"
 #include "shared/base/suggest.h"
 #include "simulator/command_line.h"
 #include "simulator/commands/check.h"
@@ -258,12 +259,13 @@ int Main(int argc, char** argv) {
   }
   const Console console(console_options);
   if (!commands.chosen) return RefuseCommandLine(console, "a command is missing", "", "");
-  return commands.chosen(console);
+  return console.Finish(commands.chosen(console));
 }
 
 }  // namespace
 }  // namespace skep::simulator
 
 int main(int argc, char** argv) {
+  skep::HoldStandardStreams();
   return skep::simulator::Main(argc, argv);
 }

@@ -127,6 +127,7 @@ std::string SizeHistogram(const std::vector<const ClientHistory*>& clients, std:
                 .y_title = fmt::format("the other {} clients, by size", sizes.size())};
   chart.parts = {"clients"};
   chart.unit = "clients";
+  chart.counts_whole = true;
   std::vector<std::vector<std::string>> rows;
   const double width = ticks.back() / kBins;
   for (std::size_t i = 0; i < kBins; ++i) {
@@ -190,6 +191,7 @@ std::string LabelSection(const RunHistory& run) {
   BarChart chart;
   chart.parts = classes;
   chart.unit = "examples";
+  chart.counts_whole = true;
   std::vector<TableColumn> columns{{.title = "client", .is_number = false}, {.title = "examples"}};
   for (const std::string& name : classes) columns.push_back({.title = name});
   std::vector<std::vector<std::string>> rows;
@@ -249,6 +251,7 @@ std::string ClientSection(const RunHistory& run) {
       .y_title = "clients"};
   chart.parts = {"clients"};
   chart.unit = "clients";
+  chart.counts_whole = true;
   for (std::size_t i = 0; i < kBins; ++i) {
     chart.bars.push_back(fmt::format("accuracy {:.2f} to {:.2f}", 0.05 * static_cast<double>(i),
                                      0.05 * static_cast<double>(i + 1)));
@@ -356,6 +359,7 @@ std::string ParticipationSection(const RunHistory& run) {
   chart.bars = groups.names;
   chart.ticks = groups.ticks;
   chart.unit = "clients";
+  chart.counts_whole = true;
   for (const auto& members : groups.members) chart.values.push_back(MeanOf(members, 5, OutcomesOf));
   std::vector<std::vector<std::string>> rows;
   std::array<double, 5> totals{};
@@ -383,8 +387,10 @@ std::string ParticipationSection(const RunHistory& run) {
     const auto [least, most] =
         std::minmax_element(run.clients.begin(), run.clients.end(),
                             [](const auto& a, const auto& b) { return a.started < b.started; });
-    html += fmt::format("<p>Each client took part between {} and {} times.</p>\n",
-                        Grouped(least->started), Grouped(most->started));
+    html += least->started == most->started
+                ? fmt::format("<p>Each client took part {} times.</p>\n", Grouped(least->started))
+                : fmt::format("<p>Each client took part between {} and {} times.</p>\n",
+                              Grouped(least->started), Grouped(most->started));
   }
   if (run.codes.empty()) return SectionOf("Participation", html);
   std::vector<std::vector<std::string>> codes;

@@ -134,6 +134,7 @@ std::string PictureOf(const Prepared& prepared) {
   BarChart chart;
   chart.parts = prepared.data.spec.classes;
   chart.unit = "examples";
+  chart.counts_whole = true;
   for (const std::size_t client : order) {
     const auto from = prepared.labels.counts.begin() +
                       static_cast<std::ptrdiff_t>(client * prepared.labels.classes);
