@@ -166,12 +166,12 @@ TEST_CASE("a stream gives the same frames and the same error however it is cut",
 TEST_CASE("a damaged stream gives the same result however it is cut", "[unit]") {
   constexpr std::uint64_t kSeed = 20260106;
   INFO("seed " << kSeed);
-  RandomStream random(kSeed, {.purpose = Purpose::kSyntheticData});
+  RandomStream draws(kSeed, {.purpose = Purpose::kSyntheticData});
   const Bytes whole = ManyFrames(2);
   for (int i = 0; i < 300; ++i) {
     Bytes stream = whole;
     for (int damage = 0; damage < 3; ++damage)
-      stream[random.Below(stream.size())] = static_cast<std::uint8_t>(random.Word());
+      stream[draws.Below(stream.size())] = static_cast<std::uint8_t>(draws.Word());
     const auto feed = [&stream](std::size_t piece) {
       CountingBudget budget(1 << 20);
       FrameDecoder decoder(Role::kDeviceListener, budget);
@@ -179,7 +179,7 @@ TEST_CASE("a damaged stream gives the same result however it is cut", "[unit]") 
       return Feed(decoder, stream, piece);
     };
     INFO("case " << i);
-    REQUIRE(feed(1 + random.Below(300)) == feed(0));
+    REQUIRE(feed(1 + draws.Below(300)) == feed(0));
   }
 }
 
