@@ -19,14 +19,14 @@ using net::Deadline;
 constexpr auto kToTuple = asio::as_tuple(asio::use_awaitable);
 constexpr Milliseconds kLinger{1000};
 constexpr Milliseconds kShortWait{20};
-constexpr std::size_t kSmallBuffer = 2 * 1024;
-constexpr std::size_t kLargeBuffer = 32 * 1024;  // two TLS records
+constexpr std::size_t kSmallBuffer = 2048;
+constexpr std::size_t kLargeBuffer = 32'768;  // two TLS records
 constexpr int kHandshakeTooSlow = 3326;
 constexpr int kNoOpening = 3321;
 constexpr int kTooSlow = 3325;
 constexpr int kConnectionLost = 3001;
 constexpr std::uint32_t kCapWaitMs = 10'000;
-constexpr std::size_t kMemoryBeforeHello = 64 * 1024;
+constexpr std::size_t kMemoryBeforeHello = 65'536;
 
 Error Over(const char* how) {
   return Error{kConnectionLost, how, ""};
@@ -308,7 +308,7 @@ class EnrolmentConnection final : public Connection {
 
  private:
   struct Pending {
-    explicit Pending(asio::any_io_executor executor) : done(std::move(executor)) {}
+    explicit Pending(const asio::any_io_executor& executor) : done(executor) {}
     asio::steady_timer done;
     std::optional<Result<wire::Message>> answer;
   };

@@ -396,7 +396,7 @@ Result<RunDetail> Server::FindRun(const std::string& run) {
 }
 
 Status Server::ChangeRun(const std::string& run, ControlRun::Action action) {
-  const Status changed = impl_->Ask<Done>([this, run, action]() -> Status {
+  Status changed = impl_->Ask<Done>([this, run, action]() -> Status {
     SKEP_ASSIGN(const RunStatus status, impl_->FindStatus(run));
     const bool stops =
         action == ControlRun::Action::kStop || action == ControlRun::Action::kStopNow;

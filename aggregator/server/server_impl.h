@@ -131,7 +131,10 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   // server.cc
   void Execute(Outputs outputs);
   void Pump();
-  void Do(aggregator::Send& send) { ToSession(send.session, std::move(send)); }
+  void Do(aggregator::Send& send) {
+    const SessionNumber session = send.session;
+    ToSession(session, std::move(send));
+  }
   void Do(Grant& grant) { ToSession(grant.session, grant); }
   void Do(AdmitUpload& admit);
   void Do(RefuseUpload& refuse) { ToSession(refuse.session, refuse); }

@@ -66,7 +66,7 @@ SessionOutputs SessionMachine::Take() {
   return std::exchange(out_, {});
 }
 
-void SessionMachine::Send(wire::Message message) {
+void SessionMachine::Send(const wire::Message& message) {
   out_.push_back(SendFrame{wire::EncodeFrame(message)});
 }
 
@@ -337,7 +337,7 @@ void SessionMachine::SendFromEngine(wire::Message message) {
     held_population_.clear();
   }
   last_message_ = now_.steady;
-  Send(std::move(message));
+  Send(message);
 }
 
 void SessionMachine::EndTask(const wire::TaskRef& ref) {

@@ -158,7 +158,7 @@ class SessionMachine {
 
   // session_machine.cc
   SessionOutputs Take();
-  void Send(wire::Message message);
+  void Send(const wire::Message& message);
   void SendError(int code, wire::MessageId in_reply_to);
   void Fail(int code);
   void Close(int code);

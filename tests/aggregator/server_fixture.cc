@@ -95,7 +95,7 @@ std::optional<wire::Frame> TlsPeer::Read() {
     taken_ = received_.size() - input.size();
     REQUIRE(frame.has_value());
     if (frame->has_value()) return std::move(**frame);
-    received_.resize(64 * 1024);
+    received_.resize(65'536);
     taken_ = 0;
     ERR_clear_error();
     const int count = SSL_read(ssl_.get(), received_.data(), static_cast<int>(received_.size()));
@@ -298,7 +298,9 @@ Status TestServer::TryStart() {
                      "advertise_devices = \"127.0.0.1:0\"\nadvertise_enrol = \"127.0.0.1:0\"\n"
                      "[store]\ndirectory = \"" +
                      folder_text_ + "\"\nlow_disk = \"1MiB\"\ncritical_disk = \"512KiB\"\n";
-  for (const auto& [section, line] : changes_) text += "[" + section + "]\n" + line + "\n";
+  for (const auto& [section, line] : changes_) {
+    text.append("[").append(section).append("]\n").append(line).append("\n");
+  }
   auto loaded = config::ParseServerConfig(text, "server.toml");
   if (!loaded) FAIL(config::FormatProblems(loaded.problems(), {.program = "test"}));
   auto started = Server::Start({.config = loaded.value().value,

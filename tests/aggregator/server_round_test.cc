@@ -94,7 +94,7 @@ TEST_CASE("a model of many chunks arrives whole, and a body of many chunks is ta
   request.sets = {"model.architecture=mlp", "model.hidden=[2000]"};
   const auto started = server.server().StartRun(request);
   if (!started) FAIL(config::FormatProblems(started.problems(), {.program = "test"}));
-  REQUIRE(started.value().model_bytes > 32 * 1024);
+  REQUIRE(started.value().model_bytes > 32'768);
   Device& device = *devices.front();
   device.Join();
   device.Poll();

@@ -26,7 +26,7 @@ inline SessionRules TestRules() {
   rules.software = "skep-aggregator test";
   rules.signing_keys = {KeyId{}};
   rules.chunk_bytes = kChunk;
-  rules.progress_every = 2 * kChunk;
+  rules.progress_every = std::uint64_t{2} * kChunk;
   rules.min_rate = 4096;
   rules.rate_window = std::chrono::seconds(30);
   rules.first_frame_deadline = std::chrono::seconds(10);
