@@ -183,7 +183,8 @@ Result<std::uint64_t> On(const ApplyContext& context, const EndAssignmentTx& tx)
 
 Status InsertUpdate(const ApplyContext& context, const RoundPlace& place, const UpdateRow& update,
                     std::uint64_t seq) {
-  const auto upload = update.upload == 0 ? std::nullopt : std::optional(update.upload);
+  std::optional<UploadNumber> upload;
+  if (update.upload != 0) upload = update.upload;
   std::shared_ptr<const Bytes> body;
   if (upload) {
     body = context.bodies.Body(update.upload);
