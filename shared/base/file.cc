@@ -106,4 +106,11 @@ Status WriteFileAtomically(const std::string& path, BytesView content) {
   return Ok();
 }
 
+void HoldStandardStreams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    // open() takes the lowest free number: this one.
+    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);
+  }
+}
+
 }  // namespace skep

@@ -21,6 +21,11 @@ namespace skep {
 // system's reason; then `path` is as it was and no partial file is left.
 [[nodiscard]] Status WriteFileAtomically(const std::string& path, BytesView content);
 
+// Opens /dev/null for each of the three standard streams that was closed when the program started:
+// else the next file opened would take its number, and what is printed would land in that file.
+// First thing in main.
+void HoldStandardStreams();
+
 // What the system says about the error number `error`.
 [[nodiscard]] std::string SystemReason(int error);
 
