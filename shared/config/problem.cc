@@ -89,9 +89,9 @@ std::string FormatProblems(const std::vector<Problem>& problems, const ProblemSt
   std::string text;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const Problem& problem = problems[i];
-    const std::string where = problem.place.Text();
+    const std::string where = Printable(problem.place.Text());
     text += fmt::format("error[SKEP-{}]: {}{}{}\n", problem.code, where, where.empty() ? "" : ": ",
-                        problem.message);
+                        Printable(problem.message));
     if (problem.place.line > 0) {
       text += Context(problem);
     } else if (const std::string suggestion = Suggestion(problem); !suggestion.empty()) {
@@ -112,8 +112,8 @@ std::string FormatNote(const Note& note) {
   return text;
 }
 
-std::string ProblemsAsJson(const std::vector<Problem>& problems) {
-  std::string json = R"({"schema":1,"status":"error","exit_code":2,)";
+std::string ProblemsAsJson(const std::vector<Problem>& problems, int exit_code) {
+  std::string json = fmt::format(R"({{"schema":1,"status":"error","exit_code":{},)", exit_code);
   if (problems.size() == 1) return json + "\"error\":" + ProblemAsJson(problems[0]) + "}";
   json += "\"errors\":[";
   for (std::size_t i = 0; i < problems.size(); ++i) {

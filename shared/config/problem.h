@@ -60,7 +60,7 @@ struct ProblemStyle {
 [[nodiscard]] std::string FormatNote(const Note& note);
 // The object that `--json` prints: {"schema":1,"status":"error","exit_code":2,"error":{...}}, or
 // "errors":[...].
-[[nodiscard]] std::string ProblemsAsJson(const std::vector<Problem>& problems);
+[[nodiscard]] std::string ProblemsAsJson(const std::vector<Problem>& problems, int exit_code = 2);
 
 // A value, or every problem that stands in its way (at least one).
 template <class T>

@@ -106,12 +106,69 @@ std::vector<Problem> NotToml(const toml::parse_error& error, const Text& text) {
                   .message = "not valid TOML: " + Printable(Cause(error.description()))}};
 }
 
+// The rest of a string that begins at `at`, whose quote it takes with it.
+std::size_t EndOfString(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string closing(text.substr(at, 3) == std::string(3, quote) ? 3 : 1, quote);
+  for (at += closing.size(); at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      ++at;
+    } else if (text.substr(at, closing.size()) == closing) {
+      return at + closing.size();
+    } else if (closing.size() == 1 && text[at] == '\n') {
+      return at;  // not TOML: the parser stops here too
+    }
+  }
+  return text.size();
+}
+
+// Every part of a dotted key is a table in a table, which the library and ValueOf walk by
+// recursion; the library bounds only brackets. Where a key of more parts than any schema has stands
+// in `text`.
+std::optional<std::size_t> FindDeepKey(std::string_view text) {
+  constexpr int kMostDots = 7;
+  int dots = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = EndOfString(text, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
+    if (c == '.') {
+      if (++dots > kMostDots) return at;
+    } else if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) {
+      dots = 0;
+    }
+    ++at;
+  }
+  return std::nullopt;
+}
+
+Problem DeepKey(const Text& text, std::string_view content, std::size_t at) {
+  toml::source_region region;
+  const std::string_view before = content.substr(0, at);
+  const std::size_t line_feed = before.rfind('\n');
+  const std::size_t start = line_feed == std::string_view::npos ? 0 : line_feed + 1;
+  region.begin.line =
+      static_cast<std::uint32_t>(std::count(before.begin(), before.end(), '\n')) + 1;
+  region.begin.column = static_cast<std::uint32_t>(CodePoints(before.substr(start)).size()) + 1;
+  region.end = region.begin;
+  return Problem{.code = 1015,
+                 .place = text.At(region),
+                 .message = "a key of more than 8 parts: no section is as deep"};
+}
+
 }  // namespace
 
 Validated<std::vector<Entry>> ReadToml(std::string_view content, const std::string& file) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (content.substr(0, 3) == kByteOrderMark) content.remove_prefix(3);
   const Text text{.file = file, .lines = LinesOf(content)};
+  if (const auto deep = FindDeepKey(content)) return std::vector{DeepKey(text, content, *deep)};
   const toml::parse_result parsed = toml::parse(content, std::string_view(file));
   if (!parsed) return NotToml(parsed.error(), text);
 
@@ -150,6 +207,7 @@ std::string_view Trimmed(std::string_view text) {
 
 Value ValueFromOption(std::string_view text) {
   const std::string document = "v = " + std::string(text);
+  if (FindDeepKey(document)) return {std::string(text)};
   const toml::parse_result parsed = toml::parse(document);
   // A line feed could smuggle in further keys; then the text is what it looks like, a string.
   if (!parsed || parsed.table().size() != 1 || !parsed.table().contains("v"))

@@ -43,6 +43,35 @@ TEST_CASE("what is not TOML is refused where it stops being it", "[unit]") {
   for (const Case& bad : cases) CheckCase(bad);
 }
 
+std::string Repeated(std::string_view part, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+TEST_CASE("keys of very many parts are refused before they are tables in tables", "[unit]") {
+  const std::string deep = Repeated("a.", 100'000) + "a = 1\n";
+  const std::string said = "a key of more than 8 parts: no section is as deep";
+  CheckCase({"seed = 1\n" + deep, 1015, "e.toml:2:16: " + said});
+  CheckCase({"[" + Repeated("a . ", 100'000) + "a]\n", 1015, "e.toml:1:32: " + said});
+  CheckCase(
+      {"name = \"\"\"\n\"\"\"\n[data]\npath = { " + deep + " }\n", 1015, "e.toml:4:25: " + said});
+  CheckCase({"", 1101, "--set:1:6: \"seed\" must be a whole number, found a string"},
+            {"seed={" + Repeated("a.", 100'000) + "a=1}"});
+}
+
+TEST_CASE("dots that divide no key do not count as its parts", "[unit]") {
+  for (const char* text : {"[data]\npath = \"../../../../../../../../../x\" # .........\n",
+                           "[data]\npath = '''.........'''\nfeatures = [\"..........\"]\n",
+                           "[data]\nclasses = [\"\\\"..........\", '..........']\n",
+                           "[data]\nfeature_noise = 0.5\nlabel_noise = 0.5\n"}) {
+    INFO(text);
+    const auto loaded = ParseExperiment(text, "e.toml", {});
+    if (loaded.has_value()) continue;
+    for (const Problem& problem : loaded.problems()) CHECK(problem.code != 1015);
+  }
+}
+
 TEST_CASE("unknown keys and sections are refused by name", "[unit]") {
   const std::vector<Case> cases{
       {"[trainig]\nrounds = 3\n", 1012, "e.toml:1:2: unknown section \"trainig\"", "training"},

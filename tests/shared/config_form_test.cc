@@ -99,6 +99,13 @@ TEST_CASE("JSON holds one error or a list of them", "[unit]") {
       R"("file":"experiment.toml","line":2,"column":1,"suggestion":"rounds"}})");
   const auto two = ParseExperiment("a = 1\nb = 2\n", "experiment.toml", {});
   CHECK(ProblemsAsJson(two.problems()).find(R"("errors":[{"code":1012,)") != std::string::npos);
+  CHECK(ProblemsAsJson(one.problems(), 1).find(R"("exit_code":1,)") != std::string::npos);
+}
+
+TEST_CASE("control characters of a path or a value do not reach the terminal", "[unit]") {
+  const Problem problem{.code = 1201, .place = {.file = "a\x1b[2J"}, .message = "no \x1b[31mred\a"};
+  CHECK(FormatProblems({problem}, {.program = "skep-simulator"}) ==
+        "error[SKEP-1201]: a?[2J: no ?[31mred?\n   skep-simulator explain SKEP-1201\n");
 }
 
 TEST_CASE("an error for callers of one Result names the place", "[unit]") {
