@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "shared/base/try.h"
@@ -11,6 +12,8 @@ namespace skep::data {
 namespace {
 
 using RowLists = std::vector<std::vector<std::uint32_t>>;
+
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 struct Column {
   Feature* feature;
@@ -102,15 +105,22 @@ Moments MomentsOfBytes(const RawPart& part, const RowLists& lists) {
   return {mean, std::sqrt(squares / static_cast<double>(count))};
 }
 
-void Standardise(RawData& raw, const Column& column, const RowLists& lists) {
+Status Standardise(RawData& raw, const Column& column, const RowLists& lists) {
   const Moments moments = raw.train.bytes.empty() ? MomentsOf(raw.train, column, lists)
                                                   : MomentsOfBytes(raw.train, lists);
+  if (!std::isfinite(moments.mean) || !std::isfinite(moments.deviation)) {
+    return Error{1202,
+                 "column \"" + column.feature->name +
+                     "\": its values are too large for a mean and a deviation",
+                 "leave the column out, or give data.scaling"};
+  }
   column.feature->offset = moments.mean;
   column.feature->scale = moments.deviation;
-  if (moments.deviation > 0) return;
+  if (moments.deviation > 0) return Ok();
   column.feature->scale = 1;
   raw.notes.push_back("column \"" + column.feature->name +
                       "\" is constant in the training part: it becomes 0 everywhere");
+  return Ok();
 }
 
 // To [-1, 1]: bytes by what a byte can be, other numbers by what the training part holds.
@@ -142,7 +152,7 @@ Status FindScaling(RawData& raw, const Dataset& train, const DataOptions& option
   for (const Column& column : columns) {
     if (how == "unit") column.feature->scale = 255;
     if (how == "symmetric") MakeSymmetric(raw.train, column);
-    if (how == "standard") Standardise(raw, column, lists);
+    if (how == "standard") SKEP_TRY(Standardise(raw, column, lists));
   }
   return Ok();
 }
@@ -174,19 +184,21 @@ Status FillMissing(RawData& raw) {
   return Ok();
 }
 
-void ScaleInputs(RawPart& part, const DataSpec& spec, bool is_array, Dataset& to) {
+Status ScaleInputs(RawPart& part, const DataSpec& spec, bool is_array, Dataset& to) {
   to.bytes = std::move(part.bytes);
   if (!to.bytes.empty()) {
     to.byte_offset = spec.features[0].offset;
     to.byte_scale = spec.features[0].scale;
-    return;
+    return Ok();
   }
+  std::vector<const Feature*> owner(part.values, nullptr);
   std::vector<double> offset(part.values, 0);
   std::vector<double> scale(part.values, 1);
   std::size_t place = 0;
   for (const Feature& feature : spec.features) {
     std::size_t width = feature.is_categorical ? feature.categories.size() : 1;
     if (is_array) width = part.values;
+    std::fill_n(owner.begin() + static_cast<std::ptrdiff_t>(place), width, &feature);
     for (std::size_t i = 0; i < width && !feature.is_categorical; ++i) {
       offset[place + i] = feature.offset;
       scale[place + i] = feature.scale;
@@ -197,10 +209,18 @@ void ScaleInputs(RawPart& part, const DataSpec& spec, bool is_array, Dataset& to
   for (std::size_t row = 0; row < part.rows; ++row) {
     for (std::size_t i = 0; i < part.values; ++i) {
       const std::size_t at = row * part.values + i;
-      to.floats[at] = static_cast<float>((part.numbers[at] - offset[i]) / scale[i]);
+      const double scaled = (part.numbers[at] - offset[i]) / scale[i];
+      if (!(std::abs(scaled) <= kLargestFloat)) {
+        return Error{1202,
+                     "column \"" + owner[i]->name +
+                         "\": a value is beyond the numbers of 32 bits that training uses",
+                     "leave the column out, or give data.scaling"};
+      }
+      to.floats[at] = static_cast<float>(scaled);
     }
   }
   part.numbers = {};
+  return Ok();
 }
 
 std::shared_ptr<Dataset> WithoutInputs(RawPart& part) {
@@ -222,11 +242,11 @@ Result<LoadedData> Normalise(RawData&& raw, const DataOptions& options) {
   if (options.missing == "mean" && !raw.is_array) SKEP_TRY(FillMissing(raw));
   SKEP_TRY(FindScaling(raw, *train, options));
   LoadedData loaded;
-  ScaleInputs(raw.train, raw.spec, raw.is_array, *train);
+  SKEP_TRY(ScaleInputs(raw.train, raw.spec, raw.is_array, *train));
   loaded.train = train;
   if (raw.test) {
     const auto test = WithoutInputs(*raw.test);
-    ScaleInputs(*raw.test, raw.spec, raw.is_array, *test);
+    SKEP_TRY(ScaleInputs(*raw.test, raw.spec, raw.is_array, *test));
     loaded.test = test;
   }
   loaded.spec = std::move(raw.spec);

@@ -97,7 +97,8 @@ class Filler {
       return Error{1202,
                    Place(column) + (owner.empty() ? "no client's name"
                                                   : "a client's name is 1 to 64 bytes of UTF-8"
-                                                    " without control characters"),
+                                                    " without control characters and white"
+                                                    " space at its ends"),
                    ""};
     }
     owner_of_source_row_.push_back(owner);

@@ -81,6 +81,18 @@ TEST_CASE("numbers beyond the finite ones are refused", "[unit]") {
         "pump.csv, line 3, column \"a\": \"1e400\" is beyond the finite numbers");
 }
 
+TEST_CASE("numbers that no scaling brings into 32 bits are refused by column", "[unit]") {
+  DataOptions options = With("y");
+  options.test_fraction = 0;
+  options.normalize = "standard";
+  const std::string_view table = "a,y\n1e308,0\n1.5e308,1\n1e308,0\n";
+  CHECK(RefusedCsv(table, options) ==
+        "column \"a\": its values are too large for a mean and a deviation");
+  options.normalize = "none";
+  CHECK(RefusedCsv(table, options) ==
+        "column \"a\": a value is beyond the numbers of 32 bits that training uses");
+}
+
 TEST_CASE("decimal commas and decimal points are refused where the other is set", "[unit]") {
   CHECK(RefusedCsv("a;y\n1;0\n3,5;1\n") ==
         "pump.csv, line 3, column \"a\": \"3,5\" in a semicolon file: decimal commas; set decimal"
@@ -163,6 +175,9 @@ TEST_CASE("data that do not match a plan are 7414 and show no value", "[unit]") 
 TEST_CASE("an empty owner is refused by line", "[unit]") {
   CHECK(RefusedCsv("a,site,y\n1,north,0\n2,,1\n", With("y", "site")) ==
         "pump.csv, line 3, column \"site\": no client's name");
+  CHECK(RefusedCsv("a,site,y\n1,north,0\n2,\" east\",1\n", With("y", "site")) ==
+        "pump.csv, line 3, column \"site\": a client's name is 1 to 64 bytes of UTF-8 without "
+        "control characters and white space at its ends");
 }
 
 TEST_CASE("column names are labels, each once", "[unit]") {
