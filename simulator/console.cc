@@ -1,14 +1,13 @@
 #include "simulator/console.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 
 #include <fmt/format.h>
 
-#include "shared/base/file.h"
 #include "simulator/plan.h"
 
 namespace skep::simulator {
@@ -69,12 +68,13 @@ int Console::Fail(const Error& error) const {
 
 int Console::Finish(int exit_code) const {
   if (std::ferror(stdout) == 0 || exit_code != kExitDone) return exit_code;
-  // What could not be written is still in the buffer: trying again tells why.
-  errno = 0;
-  (void)std::fflush(stdout);
-  if (errno == EPIPE) return exit_code;  // the reader had enough
-  Put(stderr, fmt::format("error[SKEP-4001]: cannot write standard output: {}\n",
-                          SystemReason(errno)));
+  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  const bool has_no_reader =
+      ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
+  if (has_no_reader) return exit_code;  // who reads had enough
+  Put(stderr,
+      "error[SKEP-4001]: cannot write standard output\n"
+      "   look at the free space where it goes\n");
   return kExitFailed;
 }
 

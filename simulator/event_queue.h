@@ -17,7 +17,15 @@ namespace skep::simulator {
 
 // In the order in which simultaneous events happen: what has arrived counts before a deadline that
 // falls on that instant.
-enum class EventKind : std::uint8_t { kUploadArrived, kTrainingDone, kVanished, kTimer };
+// The aggregator's timers come before those of the clients: a round that closes is late for
+// everyone, not for all but one.
+enum class EventKind : std::uint8_t {
+  kUploadArrived,
+  kTrainingDone,
+  kVanished,
+  kTimer,
+  kClientTimer
+};
 
 struct EventKey {
   SteadyTime time{};

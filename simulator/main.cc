@@ -88,6 +88,12 @@ void AddNew(Commands& commands, NewOptions& options) {
   command->add_option("--client", options.client, "its column that names the owner")
       ->type_name("COL");
   command->add_option("--label", options.label, "its column to learn")->type_name("COL");
+  command->add_option("--missing", options.missing, "rows without a number: drop, mean")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"drop", "mean"}));
+  command->add_option("--decimal", options.decimal, "decimal sign of its numbers: . or ,")
+      ->type_name("SIGN")
+      ->check(CLI::IsMember({".", ","}));
 }
 
 void AddCheck(Commands& commands, CheckOptions& options) {

@@ -66,6 +66,7 @@ class Statement {
     failed_ = code != SQLITE_ROW && code != SQLITE_DONE;
     return code == SQLITE_ROW;
   }
+  [[nodiscard]] bool failed() const { return failed_; }
   [[nodiscard]] std::string Text() {
     const int column = column_++;
     const auto* const text = sqlite3_column_text(statement_, column);
@@ -348,11 +349,35 @@ const Status& RunDb::status() const {
 
 namespace {
 
-void ReadRun(sqlite3* db, RunHistory& run) {
-  Statement row(db,
-                "SELECT run_id, name, state, seed, config_sha256, data_sha256, config_toml, "
-                "result_sha256, version, command, device, isa, jobs, rounds_planned, "
-                "model_parameters, started_at, wall_s, code, message FROM run");
+// A database that is read; remembers the first thing that went wrong, so that no report is made of
+// half a run.
+struct Source {
+  sqlite3* db;
+  std::string failure{};
+};
+
+class Query : public Statement {
+ public:
+  Query(Source& source, const char* sql) : Statement(source.db, sql), source_(source) { Note(); }
+  [[nodiscard]] bool Next() {
+    const bool has_row = Statement::Next();
+    Note();
+    return has_row;
+  }
+
+ private:
+  void Note() {
+    if (failed() && source_.failure.empty()) source_.failure = sqlite3_errmsg(source_.db);
+  }
+
+  Source& source_;
+};
+
+void ReadRun(Source& source, RunHistory& run) {
+  Query row(source,
+            "SELECT run_id, name, state, seed, config_sha256, data_sha256, config_toml, "
+            "result_sha256, version, command, device, isa, jobs, rounds_planned, "
+            "model_parameters, started_at, wall_s, code, message FROM run");
   if (!row.Next()) return;
   run.run_id = row.Text();
   run.name = row.Text();
@@ -373,18 +398,18 @@ void ReadRun(sqlite3* db, RunHistory& run) {
   run.wall_s = row.NumberOrNull();
   run.code = row.WholeOrNull<int>();
   run.message = row.Text();
-  Statement setting(db, "SELECT key, value, source FROM setting ORDER BY key");
+  Query setting(source, "SELECT key, value, source FROM setting ORDER BY key");
   while (setting.Next()) {
     // Braces evaluate from left to right.
     run.settings.push_back({setting.Text(), setting.Text(), setting.Text()});
   }
 }
 
-void ReadRounds(sqlite3* db, RunHistory& run) {
-  Statement row(db,
-                "SELECT round, attempt, state, invited, started, ok, rejected, failed, dropped, "
-                "late, bytes_up, bytes_down, ended_s, virtual_s, select_s, train_s, aggregate_s, "
-                "evaluate_s, model_sha256 FROM round ORDER BY round, attempt");
+void ReadRounds(Source& source, RunHistory& run) {
+  Query row(source,
+            "SELECT round, attempt, state, invited, started, ok, rejected, failed, dropped, "
+            "late, bytes_up, bytes_down, ended_s, virtual_s, select_s, train_s, aggregate_s, "
+            "evaluate_s, model_sha256 FROM round ORDER BY round, attempt");
   while (row.Next()) {
     RoundRecord record;
     record.round = row.Whole<std::uint32_t>();
@@ -404,7 +429,7 @@ void ReadRounds(sqlite3* db, RunHistory& run) {
     record.model = Hash32::FromHexText(row.Text()).value_or(Hash32{});
     run.rounds.push_back(std::move(record));
   }
-  Statement metric(db, "SELECT name, round, value, clients FROM metric ORDER BY name, round");
+  Query metric(source, "SELECT name, round, value, clients FROM metric ORDER BY name, round");
   while (metric.Next()) {
     const std::string name = metric.Text();
     MetricPoint point;
@@ -415,11 +440,11 @@ void ReadRounds(sqlite3* db, RunHistory& run) {
   }
 }
 
-void ReadClients(sqlite3* db, RunHistory& run) {
-  Statement row(db,
-                "SELECT c.client, c.name, c.examples, c.test_examples, COUNT(p.round), "
-                "COALESCE(SUM(p.outcome = 'ok'), 0) FROM client c LEFT JOIN participation p "
-                "USING (run_id, client) GROUP BY c.run_id, c.client ORDER BY c.client");
+void ReadClients(Source& source, RunHistory& run) {
+  Query row(source,
+            "SELECT c.client, c.name, c.examples, c.test_examples, COUNT(p.round), "
+            "COALESCE(SUM(p.outcome = 'ok'), 0) FROM client c LEFT JOIN participation p "
+            "USING (run_id, client) GROUP BY c.run_id, c.client ORDER BY c.client");
   std::map<ClientNumber, std::size_t> places;
   while (row.Next()) {
     ClientHistory client;
@@ -432,15 +457,15 @@ void ReadClients(sqlite3* db, RunHistory& run) {
     places[client.number] = run.clients.size();
     run.clients.push_back(std::move(client));
   }
-  Statement label(db, "SELECT client, label, examples FROM client_label ORDER BY client, label");
+  Query label(source, "SELECT client, label, examples FROM client_label ORDER BY client, label");
   while (label.Next()) {
     const auto place = places.find(label.Whole<ClientNumber>());
     const std::string name = label.Text();
     if (place != places.end()) run.clients[place->second].labels[name] = label.Whole();
   }
-  Statement metric(db,
-                   "SELECT name, client, value, round FROM client_metric WHERE round = "
-                   "(SELECT MAX(round) FROM client_metric) ORDER BY name, client");
+  Query metric(source,
+               "SELECT name, client, value, round FROM client_metric WHERE round = "
+               "(SELECT MAX(round) FROM client_metric) ORDER BY name, client");
   while (metric.Next()) {
     const std::string name = metric.Text();
     const auto client = metric.Whole<ClientNumber>();
@@ -450,20 +475,20 @@ void ReadClients(sqlite3* db, RunHistory& run) {
   }
 }
 
-void ReadFailures(sqlite3* db, RunHistory& run) {
-  Statement row(db,
-                "SELECT COALESCE(code, 0), outcome, COUNT(*), MIN(round) FROM participation "
-                "WHERE outcome <> 'ok' GROUP BY code, outcome ORDER BY 3 DESC, 1 LIMIT 10");
+void ReadFailures(Source& source, RunHistory& run) {
+  Query row(source,
+            "SELECT COALESCE(code, 0), outcome, COUNT(*), MIN(round) FROM participation "
+            "WHERE outcome <> 'ok' GROUP BY code, outcome ORDER BY 3 DESC, 1 LIMIT 10");
   while (row.Next()) {
     CodeCount count;
     count.code = row.Whole<int>();
     count.outcome = row.Text();
     count.count = row.Whole();
     count.first_round = row.Whole<std::uint32_t>();
-    Statement example(db,
-                      "SELECT p.client, c.name, p.message FROM participation p LEFT JOIN client c "
-                      "USING (run_id, client) WHERE COALESCE(p.code, 0) = ? AND p.outcome = ? "
-                      "ORDER BY p.round, p.attempt, p.client LIMIT 1");
+    Query example(source,
+                  "SELECT p.client, c.name, p.message FROM participation p LEFT JOIN client c "
+                  "USING (run_id, client) WHERE COALESCE(p.code, 0) = ? AND p.outcome = ? "
+                  "ORDER BY p.round, p.attempt, p.client LIMIT 1");
     example.Bind(count.code).Bind(count.outcome);
     if (example.Next()) {
       const auto number = example.Whole<ClientNumber>();
@@ -472,8 +497,8 @@ void ReadFailures(sqlite3* db, RunHistory& run) {
     }
     run.codes.push_back(std::move(count));
   }
-  Statement note(db,
-                 "SELECT round, attempt, at_s, level, code, message FROM note ORDER BY sequence");
+  Query note(source,
+             "SELECT round, attempt, at_s, level, code, message FROM note ORDER BY sequence");
   while (note.Next()) {
     NoteRecord record;
     record.round = note.WholeOrNull<std::uint32_t>();
@@ -496,10 +521,14 @@ Result<RunHistory> ReadRunDb(const std::string& path) {
       return Error{4001, path + " is not the database of a run", "give the folder of a run"};
   }
   RunHistory run;
-  ReadRun(db.get(), run);
-  ReadRounds(db.get(), run);
-  ReadClients(db.get(), run);
-  ReadFailures(db.get(), run);
+  Source source{.db = db.get()};
+  ReadRun(source, run);
+  ReadRounds(source, run);
+  ReadClients(source, run);
+  ReadFailures(source, run);
+  if (!source.failure.empty())
+    return Error{4001, fmt::format("{} is damaged: {}", path, source.failure),
+                 "resume the run, or take the database of a copy"};
   if (run.run_id.empty()) return Error{4001, path + " does not hold a run", ""};
   return run;
 }

@@ -217,17 +217,22 @@ Status RunFiles::Finish(const RunEnd& end, const model::Params& model, bool is_s
   return Health();
 }
 
+Status CheckSameConfiguration(const std::string& folder, const MetricsHistory& history,
+                              const Plan& plan) {
+  if (history.config_sha256 == plan.config_sha256.Hex()) return Ok();
+  return Error{
+      1103,
+      fmt::format("{} holds a run of another configuration ({}\xE2\x80\xA6, not {}\xE2\x80\xA6)",
+                  folder, history.config_sha256.substr(0, 12),
+                  plan.config_sha256.Hex().substr(0, 12)),
+      "a run is resumed with the keys that it was started with; only [run] may differ"};
+}
+
 Result<ResumeState> ReadResumeState(const std::string& folder, const Plan& plan,
                                     std::vector<std::string>& notes) {
   ResumeState state;
   SKEP_ASSIGN(state.history, ReadMetrics(folder + "/metrics.jsonl"));
-  if (state.history.config_sha256 != plan.config_sha256.Hex())
-    return Error{
-        1103,
-        fmt::format("{} holds a run of another configuration ({}\xE2\x80\xA6, not {}\xE2\x80\xA6)",
-                    folder, state.history.config_sha256.substr(0, 12),
-                    plan.config_sha256.Hex().substr(0, 12)),
-        "a run is resumed with the keys that it was started with; only [run] may differ"};
+  SKEP_TRY(CheckSameConfiguration(folder, state.history, plan));
   state.point =
       FindResumePoint(folder, state.history, plan.config_sha256, plan.spec->model.layout(), notes);
   return state;

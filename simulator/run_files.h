@@ -75,6 +75,10 @@ class RunFiles final : public Recorder {
 // The [model] section as JSON, for the metadata of model files.
 [[nodiscard]] std::string ModelJson(const model::ModelSpec& model, const std::string& architecture);
 
+// SKEP-1103: the run of `folder` was started with other keys than `plan`.
+[[nodiscard]] Status CheckSameConfiguration(const std::string& folder,
+                                            const MetricsHistory& history, const Plan& plan);
+
 // Reads what resume needs of `folder`. SKEP-4001: no run directory, or one of another
 // configuration.
 [[nodiscard]] Result<ResumeState> ReadResumeState(const std::string& folder, const Plan& plan,

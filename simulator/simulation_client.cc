@@ -74,8 +74,10 @@ void Simulation::Impl::StepClient(Turn& turn, client::Input input) {
       Do(current, *arm);
     } else if (auto* stop = std::get_if<client::StopTraining>(&output)) {
       Do(current, *stop);
+    } else if (auto* note = std::get_if<client::Note>(&output)) {
+      if (note->kind == client::Note::Kind::kProblem) current.problem = std::move(note->text);
     }
-    // Persist, Reconnect, Note and Finished: a virtual client keeps nothing between turns.
+    // Persist, Reconnect and Finished: a virtual client keeps nothing between turns.
   }
 }
 
@@ -145,7 +147,7 @@ void Simulation::Impl::Do(Turn& turn, client::SendBody& send) {
 
 void Simulation::Impl::Do(Turn& turn, client::ArmTimer& arm) {
   const ClientNumber number = turn.client->number();
-  turn.timers[arm.timer] = events_.Push(now_.steady + arm.after, EventKind::kTimer, number,
+  turn.timers[arm.timer] = events_.Push(now_.steady + arm.after, EventKind::kClientTimer, number,
                                         ClientTimer{.client = number, .timer = arm.timer});
 }
 

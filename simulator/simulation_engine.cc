@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "shared/base/check.h"
+#include "shared/base/error_catalogue.h"
 #include "simulator/simulation_impl.h"
 
 namespace skep::simulator {
@@ -153,12 +154,17 @@ void Simulation::Impl::OnEvent(const aggregator::ClientOutcome& outcome) {
     record.bytes_up = known.bytes_up;
     record.bytes_down = known.bytes_down;
     if (devices_.takes_time()) record.virtual_s = Seconds(now_.steady - known.started);
+    if (record.detail.empty()) record.detail = known.problem;
+  }
+  if (record.detail.empty() && outcome.code != 0) {
+    const ErrorEntry* const entry = FindError(outcome.code);
+    if (entry != nullptr) record.detail = entry->title;
   }
   if (outcome.outcome == aggregator::Outcome::kOk) {
     record.update_norm = outcome.update.norm;
     log_.AddUpdateNorm(outcome.update.norm);
   } else if (first_failure_.empty()) {
-    first_failure_ = fmt::format("client {}: {}", number, outcome.detail);
+    first_failure_ = fmt::format("client {}: {}", number, record.detail);
   }
   ++first_attempt_codes_[outcome.code];
   recorder_.On(record);
@@ -186,7 +192,9 @@ void Simulation::Impl::CheckFirstAttempt(const aggregator::AttemptEnded& ended) 
   const bool is_first = ended.key.round == 1 && ended.key.attempt == 1;
   const std::map<int, std::uint32_t> codes = std::exchange(first_attempt_codes_, {});
   if (!is_first || setup_.keep_going || ended.published) return;
-  if (ended.counts.started == 0 || ended.counts.ok > 0 || codes.size() != 1) return;
+  // Devices that went away or were slow may do better next time.
+  const std::uint32_t failed = ended.counts.failed + ended.counts.rejected;
+  if (ended.counts.started == 0 || failed < ended.counts.started || codes.size() != 1) return;
   const int code = codes.begin()->first;
   Fail(2203, fmt::format("every client of the first attempt failed alike, with SKEP-{}; {}", code,
                          first_failure_));

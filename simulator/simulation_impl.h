@@ -63,6 +63,7 @@ class Simulation::Impl {
     std::uint64_t bytes_up = 0;
     std::uint64_t bytes_down = 0;
     std::optional<aggregator::UploadNumber> upload;
+    std::string problem;  // what the client says is wrong; only its number travels
   };
   struct UploadInFlight {
     ClientNumber client = 0;

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostOwners = 1000;
 constexpr std::size_t kShownOwners = 20;
+constexpr std::size_t kShownLabels = 10;
 
 std::string Quoted(const std::string& text) {
   return config::ToToml(config::Value(text));
@@ -83,15 +84,19 @@ OwnersText DescribeOwners(const Prepared& prepared) {
   const std::uint32_t classes = prepared.labels.classes;
   for (std::size_t i = 0; i < clients.size(); ++i) {
     std::string labels;
+    std::size_t distinct = 0;
     JsonObject counts;
     for (std::uint32_t k = 0; k < classes; ++k) {
       const std::uint32_t count = prepared.labels.counts[i * classes + k];
       if (count == 0) continue;
       const std::string& name = prepared.data.spec.classes[k];
-      labels += fmt::format("{}{} \xC3\x97 {}", labels.empty() ? "" : ", ", Grouped(count),
-                            config::Printable(name));
+      if (++distinct <= kShownLabels)
+        labels += fmt::format("{}{} \xC3\x97 {}", labels.empty() ? "" : ", ", Grouped(count),
+                              config::Printable(name));
       counts.Add(name, count);
     }
+    if (distinct > kShownLabels)
+      labels += fmt::format(", \xE2\x80\xA6 and {} more", distinct - kShownLabels);
     const std::size_t rows = clients[i].train.size() + clients[i].test.size();
     JsonObject entry;
     entry.Add("client", name_of(i)).Add("rows", rows).Raw("labels", counts.Text());
@@ -135,6 +140,7 @@ struct Draft {
 config::Validated<Draft> DraftForData(const NewOptions& options) {
   data::DataOptions source;
   source.path = options.data;
+  if (!options.decimal.empty()) source.decimal = options.decimal.front();
   const Result<data::SourceFacts> facts = data::Inspect(source);
   if (!facts.has_value()) return std::vector{AsProblem(facts.error())};
   std::vector<config::Problem> problems;
@@ -159,7 +165,9 @@ config::Validated<Draft> DraftForData(const NewOptions& options) {
   draft.toml = TableTemplate({.name = RunNameOf(options.name),
                               .path = Quoted(path),
                               .label = Quoted(label),
-                              .client = options.client.empty() ? "" : Quoted(options.client)});
+                              .client = options.client.empty() ? "" : Quoted(options.client),
+                              .missing = options.missing.empty() ? "" : Quoted(options.missing),
+                              .decimal = options.decimal.empty() ? "" : Quoted(options.decimal)});
   return draft;
 }
 
@@ -170,12 +178,24 @@ config::Validated<Draft> MakeDraft(const NewOptions& options) {
     draft.toml = TableTemplate({.name = RunNameOf(options.name),
                                 .path = "\"table.csv\"",
                                 .label = "\"outcome\"",
-                                .client = "\"site\""});
+                                .client = "\"site\"",
+                                .missing = "",
+                                .decimal = ""});
     draft.table = ExampleTable();
   } else {
     draft.toml = FashionTemplate(RunNameOf(options.name));
   }
   return draft;
+}
+
+// There is no file yet whose keys a remedy could name: here they are options.
+std::vector<config::Problem> WithOptions(std::vector<config::Problem> problems) {
+  for (config::Problem& problem : problems) {
+    if (problem.hint.starts_with("data.missing"))
+      problem.hint = "--missing drop leaves such rows out, --missing mean fills in numbers";
+    if (problem.message.ends_with("set decimal = \",\"")) problem.hint = "with --decimal ,";
+  }
+  return problems;
 }
 
 int Write(const NewOptions& options, const Draft& draft, const Console& console) {
@@ -199,7 +219,7 @@ int Write(const NewOptions& options, const Draft& draft, const Console& console)
     if (!prepared.has_value()) {
       fs::remove(file, failed);
       if (is_new_folder) fs::remove_all(folder, failed);
-      return console.Fail(prepared.problems());
+      return console.Fail(WithOptions(prepared.problems()));
     }
     const OwnersText owners = DescribeOwners(*prepared);
     text += owners.table;
@@ -235,6 +255,9 @@ int NewCommand(const NewOptions& options, const Console& console) {
   if (options.data.empty() && (!options.client.empty() || !options.label.empty()))
     return console.Fail(
         Error{1103, "--client and --label name columns of --data", "give --data FILE"});
+  if (options.data.empty() && (!options.missing.empty() || !options.decimal.empty()))
+    return console.Fail(
+        Error{1103, "--missing and --decimal are about --data", "give --data FILE"});
   const auto draft = MakeDraft(options);
   if (!draft.has_value()) return console.Fail(draft.problems());
   return Write(options, *draft, console);

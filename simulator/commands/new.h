@@ -13,6 +13,8 @@ struct NewOptions {
   std::string data;       // a table of one's own, or empty
   std::string client;     // its column that says who owns a row, or empty
   std::string label;      // its column to learn, or empty: the last one
+  std::string missing;    // data.missing, or empty
+  std::string decimal;    // data.decimal, or empty
 };
 [[nodiscard]] int NewCommand(const NewOptions& options, const Console& console);
 

@@ -67,13 +67,16 @@ bool Sets(const std::vector<std::string>& sets, std::string_view key) {
 Result<PlanSource> SourceOf(const RunOptions& options, std::optional<MetricsHistory>& history) {
   PlanSource source{.file = options.file, .sets = options.sets, .folder = ""};
   if (options.resume.empty()) return source;
-  Result<MetricsHistory> read = ReadMetrics(options.resume + "/metrics.jsonl");
-  if (!read.has_value()) {
-    read =
-        Error{4001, fmt::format("{} cannot be resumed: {}", options.resume, read.error().message),
-              "give the folder of a run"};
-    return std::move(read).error();
-  }
+  const std::string metrics = options.resume + "/metrics.jsonl";
+  if (!fs::exists(metrics))
+    return Error{1201, options.resume + " holds no run",
+                 "give the folder of a run (it has a metrics.jsonl)"};
+  Result<MetricsHistory> read = ReadMetrics(metrics);
+  if (!read.has_value())
+    return Error{
+        4001, fmt::format("{} cannot be resumed: {}", options.resume, read.error().message),
+        fs::is_empty(metrics) ? "it was ended before it began; nothing is lost: start it anew"
+                              : "give the folder of a run"};
   history = std::move(read).value();
   if (source.file.empty()) {
     source.file = options.resume + "/experiment.toml";
@@ -135,6 +138,24 @@ Result<Opened> OpenFiles(const RunOptions& options, const Plan& plan, WallMs now
   if (!files.has_value()) return std::move(files).error();
   opened.files = std::move(files).value();
   return opened;
+}
+
+// A run ends in metrics.jsonl first; a crash may have kept the rest of its directory from being
+// finished, which the resumed run then does.
+bool IsClosed(const std::string& folder) {
+  return fs::exists(folder + "/model.safetensors") && fs::exists(folder + "/run.db") &&
+         !fs::exists(folder + "/run.db-wal") && !fs::exists(folder + "/report.html.partial");
+}
+
+// A finished run has nothing to go on with, unless other keys are asked of it.
+int TellFinished(const RunOptions& options, const Console& console, const Plan* plan,
+                 const MetricsHistory& history) {
+  if (plan != nullptr) {
+    const Status same = CheckSameConfiguration(options.resume, history, *plan);
+    if (!same.has_value()) return console.Fail(same.error());
+  }
+  console.Say({.code = 0, .text = options.resume + " holds a run that has finished", .hint = ""});
+  return kExitDone;
 }
 
 RunStart StartOf(const RunOptions& options, const Plan& plan, const PlanSource& source,
@@ -204,20 +225,24 @@ int Simulate(const RunOptions& options, const Console& console, const Plan& plan
 int RunCommand(const RunOptions& options, const Console& console) {
   if (options.file.empty() && options.resume.empty())
     return RefuseCommandLine(console, "run needs FILE, or --resume DIR", "", "run");
+  if (!options.resume.empty() && Sets(options.sets, "run.output"))
+    return console.Fail(Error{1103, "--output contradicts --resume: a run goes on in its folder",
+                              "give one of them"});
   const WallMs now = ReadClock().wall;
   std::optional<MetricsHistory> history;
   const Result<PlanSource> source = SourceOf(options, history);
   if (!source.has_value()) return console.Fail(source.error());
-  if (history && history->end_state == "finished") {
-    console.Say({.code = 0, .text = options.resume + " holds a run that has finished", .hint = ""});
-    return kExitDone;
-  }
+  const bool is_over = history && history->end_state == "finished" && IsClosed(options.resume);
+  // Its data need not be there any more.
+  if (is_over && options.file.empty() && options.sets.empty())
+    return TellFinished(options, console, nullptr, *history);
   auto prepared = Prepare(*source);
   if (!prepared.has_value()) return console.Fail(prepared.problems());
   std::optional<RunId> id;
   if (history) id = RunId::FromHexText(history->run_id);
   auto plan = MakePlan(std::move(prepared).value(), id.value_or(MakeRunId(source->file, now)));
   if (!plan.has_value()) return console.Fail(plan.problems());
+  if (is_over) return TellFinished(options, console, &*plan, *history);
   auto opened = OpenFiles(options, *plan, now);
   if (!opened.has_value()) return console.Fail(opened.error());
   const RunStart start = StartOf(options, *plan, *source, *opened, now);

@@ -52,7 +52,7 @@ seed   = 42                      # same seed, same bytes, whatever --jobs is
 [data]
 path          = {path}
 label         = {label}
-{owners}normalize     = "standard"       # mean 0 and deviation 1 of the training part
+{owners}{reading}normalize     = "standard"       # mean 0 and deviation 1 of the training part
 client_test_fraction = 0.1       # held out on each client
 
 [model]
@@ -92,8 +92,12 @@ std::string FashionTemplate(const std::string& name) {
 std::string TableTemplate(const TableTemplateValues& values) {
   const std::string owners =
       values.client.empty() ? kNoOwners : fmt::format("client_column = {}\n", values.client);
+  std::string reading;
+  if (!values.missing.empty()) reading += fmt::format("missing       = {}\n", values.missing);
+  if (!values.decimal.empty()) reading += fmt::format("decimal       = {}\n", values.decimal);
   return fmt::format(kTable, fmt::arg("name", values.name), fmt::arg("path", values.path),
-                     fmt::arg("label", values.label), fmt::arg("owners", owners));
+                     fmt::arg("label", values.label), fmt::arg("owners", owners),
+                     fmt::arg("reading", reading));
 }
 
 std::string ExampleTable() {

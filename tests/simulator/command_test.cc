@@ -175,7 +175,8 @@ TEST_CASE("a run cut after a checkpoint resumes to the hash of an undisturbed on
   CHECK(RunProgram(experiment.folder(), "skep-simulator run --resume cut").exit_code == 0);
   const ProgramResult other = RunProgram(
       experiment.folder(), "skep-simulator run experiment.toml --resume whole --set seed=9");
-  CHECK(other.exit_code == 0);  // it has finished: there is nothing to resume
+  CHECK(other.exit_code == 2);
+  CHECK(Contains(other.error, "SKEP-1103"));
   CHECK(ReadText(experiment.path("cut/metrics.jsonl")) == before);
 }
 
@@ -198,6 +199,27 @@ TEST_CASE("a table of one's own with a site column runs without a line of code",
       RunProgram(folder, "skep-simulator new study --data mine.csv --client site --label outcome");
   CHECK(again.exit_code == 2);
   CHECK(Contains(again.error, "exists already"));
+}
+
+TEST_CASE("a table with missing numbers and decimal commas says which options read it", "[unit]") {
+  const test::TemporaryFolder folder;
+  std::string rows = "dose;site;state\n";
+  for (int i = 0; i < 40; ++i)
+    rows += (i == 7 ? std::string("?") : std::to_string(i) + ",5") +
+            (i % 2 == 0 ? ";north;sick\n" : ";south;well\n");
+  (void)folder.Write("mine.csv", rows);
+  const std::string command = "skep-simulator new study --data mine.csv --client site";
+  const ProgramResult commas = RunProgram(folder, command);
+  CHECK(commas.exit_code == 2);
+  CHECK(Contains(commas.error, "--decimal ,"));
+  const ProgramResult missing = RunProgram(folder, command + " --decimal ,");
+  CHECK(missing.exit_code == 2);
+  CHECK(Contains(missing.error, "--missing drop"));
+  CHECK_FALSE(fs::exists(folder.path() / "study"));
+  const ProgramResult made = RunProgram(folder, command + " --decimal , --missing mean");
+  INFO(made.error);
+  REQUIRE(made.exit_code == 0);
+  CHECK(RunProgram(folder, "skep-simulator check study/experiment.toml").exit_code == 0);
 }
 
 TEST_CASE("an unknown column is refused with those that exist", "[unit]") {

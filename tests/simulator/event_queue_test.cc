@@ -15,6 +15,7 @@ SteadyTime At(int milliseconds) {
 TEST_CASE("events happen by time, then kind, then client, then insertion", "[unit]") {
   EventQueue<std::string> queue;
   queue.Push(At(2), EventKind::kUploadArrived, 0, "later");
+  queue.Push(At(1), EventKind::kClientTimer, 0, "limit of client 0");
   queue.Push(At(1), EventKind::kTimer, 0, "deadline");
   queue.Push(At(1), EventKind::kTrainingDone, 9, "trained");
   queue.Push(At(1), EventKind::kUploadArrived, 5, "client 5");
@@ -23,7 +24,7 @@ TEST_CASE("events happen by time, then kind, then client, then insertion", "[uni
   std::vector<std::string> order;
   while (!queue.empty()) order.push_back(queue.Pop().second);
   CHECK(order == std::vector<std::string>{"client 3", "client 3 again", "client 5", "trained",
-                                          "deadline", "later"});
+                                          "deadline", "limit of client 0", "later"});
 }
 
 TEST_CASE("a removed event does not happen, and removing it twice is harmless", "[unit]") {

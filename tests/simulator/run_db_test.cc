@@ -163,5 +163,21 @@ TEST_CASE("files that are no database of a run are refused", "[unit]") {
   CHECK(Query(path, "SELECT count(*) FROM round") == "1");
 }
 
+TEST_CASE("a database that lacks a part is refused, not read by half", "[unit]") {
+  for (const char* damage : {"DROP TABLE participation", "DROP TABLE note", "DROP TABLE metric"}) {
+    const test::TemporaryFolder folder;
+    const std::string path = WriteRun(folder, 2, true);
+    REQUIRE(ReadRunDb(path).has_value());
+    sqlite3* db = nullptr;
+    REQUIRE(sqlite3_open(path.c_str(), &db) == SQLITE_OK);
+    CHECK(sqlite3_exec(db, damage, nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(db);
+    const auto read = ReadRunDb(path);
+    REQUIRE_FALSE(read.has_value());
+    CHECK(read.error().code == 4001);
+    CHECK(read.error().message.find("is damaged: no such table") != std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace skep::simulator

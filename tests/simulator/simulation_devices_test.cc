@@ -80,6 +80,28 @@ TEST_CASE("a deadline that too few clients meet abandons the attempt and keeps t
   CHECK(outcome.checkpoints.models.empty());
 }
 
+TEST_CASE("at a deadline clients are late alike, and every outcome says why", "[unit]") {
+  const ExperimentFolder folder;
+  const Outcome outcome = RunToEnd(
+      MakeSetup(folder.MakePlanWith({"devices.examples_per_second=1", "training.report_deadline=1s",
+                                     "training.clients_per_round=12"})));
+  for (const RoundRecord& round : outcome.recording.rounds) {
+    CHECK(round.counts.failed == 0);
+    CHECK(round.counts.late == round.counts.started);
+  }
+  REQUIRE_FALSE(outcome.recording.clients.empty());
+  for (const ClientRecord& client : outcome.recording.clients) CHECK_FALSE(client.detail.empty());
+}
+
+TEST_CASE("clients that all went away do not end the run at its first attempt", "[unit]") {
+  const ExperimentFolder folder;
+  std::vector<std::string> sets = SlowDevices();
+  sets.insert(sets.end(), {"devices.dropout=0.9999", "training.max_attempts=3"});
+  const Outcome outcome = RunToEnd(MakeSetup(folder.MakePlanWith(sets)));
+  CHECK(outcome.end.code == 2201);
+  CHECK(outcome.recording.rounds.size() == 3);
+}
+
 TEST_CASE("devices give the same result for any number of workers", "[unit]") {
   const ExperimentFolder folder;
   std::vector<std::string> sets = SlowDevices();
