@@ -15,6 +15,7 @@
 #include "aggregator/server/commands/queries.h"
 #include "aggregator/server/commands/run.h"
 #include "aggregator/server/commands/serve.h"
+#include "shared/base/file.h"
 #include "shared/base/suggest.h"
 #include "shared/config/value.h"
 
@@ -277,5 +278,6 @@ int Run(const std::vector<std::string>& words) {
 }  // namespace skep::aggregator
 
 int main(int count, char** words) {
+  skep::HoldStandardStreams();
   return skep::aggregator::Run({words + 1, words + count});
 }

@@ -17,6 +17,7 @@
 #include "client/agent/commands/join.h"
 #include "client/agent/commands/run.h"
 #include "client/agent/commands/status.h"
+#include "shared/base/file.h"
 #include "shared/base/suggest.h"
 
 namespace skep::agent {
@@ -172,5 +173,6 @@ int Main(const std::vector<std::string>& words) {
 }  // namespace skep::agent
 
 int main(int count, char** words) {
+  skep::HoldStandardStreams();
   return skep::agent::Main({words + 1, words + count});
 }
