@@ -262,7 +262,9 @@ void Agent::OnMessage(wire::Message message) {
   }
   const auto* begin = std::get_if<wire::DownloadBegin>(&message);
   const std::uint32_t begun = begin == nullptr ? 0 : begin->transfer_id;
+  const bool has_no_work = std::holds_alternative<wire::ComeBack>(message);
   Feed(client::ServerMessage{std::move(message)});
+  if (has_no_work && session_->state() == client::SessionState::kReady) GiveBack();
   if (begun != 0) DropUnwanted(begun);
   if (download_ && session_->state() != client::SessionState::kDownloading) {
     const std::uint32_t transfer_id = download_->transfer_id;

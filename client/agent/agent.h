@@ -132,6 +132,7 @@ class Agent final : public LinkEvents {
   void TellContribution(std::optional<Nanoseconds> next);
   [[nodiscard]] bool GivesUp();
   void Rest();
+  void GiveBack();
 
   // agent_task.cc: data and training, on the worker.
   void Offer(wire::TaskOffer& offer);

@@ -1,4 +1,6 @@
 // What the session wants done: its outputs, one by one, in their order.
+#include <malloc.h>
+
 #include <utility>
 
 #include <fmt/format.h>
@@ -241,15 +243,20 @@ void Agent::SaveNow() {
 
 // Between check-ins this process keeps little: data may change meanwhile, too.
 void Agent::Rest() {
-  if (job_ != nullptr || is_loading_) return;
   SaveNow();  // the day's traffic
-  device_.ForgetAll();
   if (session_->state() == client::SessionState::kIdle) task_rows_.reset();
+  GiveBack();
+}
+
+void Agent::GiveBack() {
+  if (job_ != nullptr || is_loading_) return;
+  device_.ForgetAll();
   last_effort_.reset();
   // Its thread may still leave the last task, which touches both.
   worker_.reset();
   trainer_.reset();
   scratch_ = {};
+  ::malloc_trim(0);
 }
 
 }  // namespace skep::agent
