@@ -19,7 +19,7 @@ namespace {
 
 constexpr Nanoseconds kLongestRest = std::chrono::hours(7 * 24);
 constexpr Nanoseconds kNotEligiblePause = std::chrono::seconds(60);
-constexpr WallMs kDayMs = 24 * 3600 * 1000;
+constexpr WallMs kDayMs = WallMs{24} * 3600 * 1000;
 constexpr std::uint32_t kSignalExit = 128;
 
 // What a model costs in memory while it is trained: received, trained, difference, update,

@@ -19,8 +19,8 @@
 namespace skep::agent {
 namespace {
 
-constexpr std::uint64_t kLittleRoom = 16 * 1024 * 1024;
-constexpr std::int64_t kFarApartMs = 5 * 60 * 1000;
+constexpr std::uint64_t kLittleRoom = std::uint64_t{16} * 1024 * 1024;
+constexpr std::int64_t kFarApartMs = std::int64_t{5} * 60 * 1000;
 
 // Opens a connection, greets if it may, and leaves.
 class Visit final : public LinkEvents {

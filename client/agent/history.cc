@@ -16,7 +16,7 @@
 namespace skep::agent {
 namespace {
 
-constexpr std::uint64_t kLargestHistory = 4 * 1024 * 1024;
+constexpr std::uint64_t kLargestHistory = std::uint64_t{4} * 1024 * 1024;
 constexpr WallMs kKeptMs = WallMs{400} * 24 * 3600 * 1000;
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kAny32 = std::numeric_limits<std::uint32_t>::max();

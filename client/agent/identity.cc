@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr std::uint64_t kLargestPem = 64 * 1024;
-constexpr std::uint64_t kLargestJson = 64 * 1024;
+constexpr std::uint64_t kLargestPem = std::uint64_t{64} * 1024;
+constexpr std::uint64_t kLargestJson = std::uint64_t{64} * 1024;
 constexpr std::uint64_t kLargestKeyFile = 256;
 constexpr std::size_t kMostKeys = 4;
 

@@ -54,8 +54,8 @@ struct Loop::State {
   void AwaitSignal() {
     signals.async_wait([this](const boost::system::error_code& failure, int number) {
       if (failure) return;
+      AwaitSignal();  // first: what follows may end the loop, which cancels this wait
       on_signal(number);
-      AwaitSignal();
     });
   }
   // Runs outside of the group, which it waits for.

@@ -14,10 +14,10 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::uint64_t kLargestState = 1024 * 1024;
+constexpr std::uint64_t kLargestState = std::uint64_t{1024} * 1024;
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kAny32 = std::numeric_limits<std::uint32_t>::max();
-constexpr WallMs kDayMs = 24 * 3600 * 1000;
+constexpr WallMs kDayMs = WallMs{24} * 3600 * 1000;
 
 json::object ManifestJson(const wire::SignedManifest& manifest) {
   return {{"payload", ToHex(manifest.payload)},

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr std::uint64_t kLargestJson = 64 * 1024;
+constexpr std::uint64_t kLargestJson = std::uint64_t{64} * 1024;
 constexpr std::uint64_t kAny32 = std::numeric_limits<std::uint32_t>::max();
 
 std::string NameOf(const wire::TaskRef& task) {
