@@ -24,9 +24,10 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kSendQueue = 256 * 1024;
-constexpr std::size_t kReadBytes = 16 * 1024;
-constexpr std::size_t kReceiveBudget = 4 * 1024 * 1024;  // one frame at a time, while it grows
+constexpr std::size_t kSendQueue = std::size_t{256} * 1024;
+constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
+constexpr std::size_t kReceiveBudget =
+    std::size_t{4} * 1024 * 1024;  // one frame at a time, while it grows
 constexpr Milliseconds kStopPatience{1500};
 constexpr Milliseconds kBodyPatience{120'000};
 constexpr auto kToTuple = asio::as_tuple(asio::use_awaitable);

@@ -18,6 +18,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::uint64_t kMebibyte = std::uint64_t{1024} * 1024;
+
 struct Facts {
   std::string device;
   std::string populations;
@@ -76,7 +78,7 @@ std::string EntryText(const HistoryEntry& entry) {
 }
 
 std::string BinaryText(std::uint64_t bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes) / (1024.0 * 1024.0));
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / double{kMebibyte});
 }
 
 std::string TextOf(const Facts& facts, const config::ClientConfig& config) {
@@ -95,10 +97,10 @@ std::string TextOf(const Facts& facts, const config::ClientConfig& config) {
   text += next > facts.now
               ? "in " + SpanText(Milliseconds(next - facts.now)) + " (told by the aggregator)"
               : "at any time";
-  text += fmt::format("     today {} of {} MiB, storage {} of {} MiB\n",
-                      BinaryText(facts.state.today.total()),
-                      config.limits.bytes_per_day / (1024 * 1024), BinaryText(facts.bytes_used),
-                      config.limits.storage / (1024 * 1024));
+  text +=
+      fmt::format("     today {} of {} MiB, storage {} of {} MiB\n",
+                  BinaryText(facts.state.today.total()), config.limits.bytes_per_day / kMebibyte,
+                  BinaryText(facts.bytes_used), config.limits.storage / kMebibyte);
   text += "  process   ";
   text += facts.process ? fmt::format("{} is at work\n", *facts.process) : "none is running\n";
   text += "  eligible  ";
