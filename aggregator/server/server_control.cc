@@ -115,18 +115,25 @@ std::vector<RunStatus> Server::Impl::Statuses() const {
     status.view = std::move(view);
     statuses.push_back(std::move(status));
   }
+  std::sort(statuses.begin(), statuses.end(), [this](const RunStatus& a, const RunStatus& b) {
+    return OrderOf(a.view.id) < OrderOf(b.view.id);
+  });
   return statuses;
 }
 
-// By name (the one that is not over wins), by id, or by the beginning of an id.
+std::uint64_t Server::Impl::OrderOf(const RunId& run) const {
+  const auto info = runs_.find(run);
+  return info == runs_.end() ? 0 : info->second.order;
+}
+
+// By name (the one that is not over wins, else the latest), by id, or by the beginning of an id.
 Result<RunStatus> Server::Impl::FindStatus(const std::string& run) {
   std::vector<RunStatus> statuses = Statuses();
   const RunStatus* named = nullptr;
   std::vector<const RunStatus*> begun;
   for (const RunStatus& status : statuses) {
-    if (status.view.name == run && (named == nullptr || !IsOver(status.view.state))) {
-      named = &status;
-    }
+    const bool is_later = named == nullptr || IsOver(named->view.state);
+    if (status.view.name == run && is_later) named = &status;
     if (run.size() >= kLeastPrefix && status.view.id.Hex().starts_with(run)) {
       begun.push_back(&status);
     }
@@ -213,6 +220,7 @@ Result<StartedRun> Server::Impl::Launch(PreparedRun run, const std::string& requ
   info.row.seed = spec.seed;
   info.row.request_key = request_key;
   info.row.experiment_toml = run.experiment_toml;
+  info.order = runs_.size();
   runs_[spec.id] = std::move(info);
   workshop_->AddRun(run.spec, std::move(run.evaluator));
   log_.Write({.event = "run.started",

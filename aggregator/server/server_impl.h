@@ -62,6 +62,7 @@ class Server::Impl final : public NetworkUser, public SessionHost {
     std::shared_ptr<const RunSpec> spec;  // null: over, or not to be restored
     RunRow row;                           // as stored at the start, or as it began
     bool was_over = false;                // at the start of the server
+    std::uint64_t order = 0;              // in which runs were started
   };
   struct KnownDevice {
     DeviceState state = DeviceState::kActive;
@@ -75,6 +76,7 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   void WaitForStore();
   [[nodiscard]] Result<RunStatus> FindStatus(const std::string& run);
   [[nodiscard]] std::vector<RunStatus> Statuses() const;
+  [[nodiscard]] std::uint64_t OrderOf(const RunId& run) const;
   [[nodiscard]] StatusView MakeStatus() const;
   [[nodiscard]] Result<StartedRun> Launch(PreparedRun run, const std::string& request_key);
   [[nodiscard]] std::optional<StartedRun> FindStarted(const std::string& request_key) const;

@@ -151,7 +151,9 @@ Status Server::Impl::HaltStored(const RunRow& row, const Error& why) {
 Status Server::Impl::RestoreRuns(EngineSnapshot& snapshot) {
   for (RunSnapshot& stored : snapshot.store.runs) {
     RunRow& row = stored.run;
+    const std::uint64_t order = runs_.size();
     RunInfo& info = runs_[row.id];
+    info.order = order;
     info.row = row;
     info.was_over = row.state != RunState::kRunning && row.state != RunState::kPaused;
     if (info.was_over) continue;

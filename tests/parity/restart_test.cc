@@ -98,5 +98,24 @@ TEST_CASE("a device killed while it trains comes back and finishes the same roun
   CHECK(TextOf(over, "model_sha256") == simulated);
 }
 
+TEST_CASE("a device that waits for its aggregator ends at the first SIGTERM", "[parity]") {
+  Federation federation({.devices = 1});
+  federation.KillServer();
+  federation.device(0).Signal(SIGTERM);
+  CHECK(federation.device(0).WaitFor(Milliseconds(30'000)) == 143);
+}
+
+TEST_CASE("of several runs with one name that are over, the latest is meant", "[parity]") {
+  Federation federation({.devices = 2});
+  for (int seed = 1; seed <= 4; ++seed) {
+    const std::vector<std::string> sets{"seed=" + std::to_string(seed), "training.rounds=1",
+                                        "data.num_clients=2", "training.clients_per_round=2"};
+    const std::string model = federation.Deployed(sets);
+    const auto named = federation.Ask("GET", "/api/v1/runs/parity").as_object();
+    INFO(federation.Logs());
+    CHECK(TextOf(named, "model_sha256") == model);
+  }
+}
+
 }  // namespace
 }  // namespace skep::test

@@ -38,7 +38,7 @@ class Inspector {
   void Files(WallMs now);
   void Store();
   void OpenFiles();
-  Inspection Take() && { return std::move(found_); }
+  InstallationProblems Take() && { return std::move(found_); }
 
  private:
   // The value; without one its error is noted, with the file called as the operator wrote it.
@@ -55,7 +55,7 @@ class Inspector {
   void DeviceAuthority(const crypto::Certificate& certificate);
 
   const ServerConfig& server_;
-  Inspection found_;
+  InstallationProblems found_;
 };
 
 void Inspector::DeviceAuthority(const crypto::Certificate& certificate) {
@@ -158,7 +158,7 @@ std::vector<Error> ResolveCredentials(ServerConfig& server) {
   return missing;
 }
 
-Inspection InspectInstallation(const ServerConfig& server, WallMs now) {
+InstallationProblems InspectInstallation(const ServerConfig& server, WallMs now) {
   Inspector inspector(server);
   inspector.Files(now);
   inspector.Store();
@@ -171,7 +171,7 @@ int RunCheck(const GlobalOptions& options) {
   auto loaded = config::LoadServerConfig(options.config);
   if (!loaded) return Fail(options, loaded.problems());
   std::vector<Error> errors = ResolveCredentials(loaded->value);
-  const Inspection found = InspectInstallation(loaded->value, ReadClock().wall);
+  const InstallationProblems found = InspectInstallation(loaded->value, ReadClock().wall);
   errors.insert(errors.end(), found.errors.begin(), found.errors.end());
   if (!errors.empty()) return Fail(options, errors);
   std::string text;

@@ -14,7 +14,7 @@
 namespace skep::aggregator {
 
 // Errors say why nothing starts; warnings are for `status` too.
-struct Inspection {
+struct InstallationProblems {
   std::vector<Error> errors;
   std::vector<Error> warnings;
 };
@@ -25,7 +25,8 @@ struct Inspection {
 
 // SKEP-5101 to 5109, 5114, 5116, 5205, 4004 without a store, and 1010 for a file that cannot be
 // read.
-[[nodiscard]] Inspection InspectInstallation(const config::ServerConfig& server, WallMs now);
+[[nodiscard]] InstallationProblems InspectInstallation(const config::ServerConfig& server,
+                                                       WallMs now);
 
 // A path of the configuration as messages show it: relative to the store where it is below it.
 [[nodiscard]] std::string NameOf(const config::ServerConfig& server, const std::string& path);

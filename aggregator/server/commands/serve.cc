@@ -94,7 +94,7 @@ std::string ReadyText(const StatusView& status, const std::string& socket) {
 // Everything that stops a start, before the store is touched.
 std::vector<Error> Inspect(ServerConfig& server, std::vector<Error>& warnings) {
   std::vector<Error> errors = ResolveCredentials(server);
-  Inspection found = InspectInstallation(server, ReadClock().wall);
+  InstallationProblems found = InspectInstallation(server, ReadClock().wall);
   errors.insert(errors.end(), found.errors.begin(), found.errors.end());
   warnings.insert(warnings.end(), found.warnings.begin(), found.warnings.end());
   return errors;
