@@ -31,7 +31,6 @@ class Daemon {
  public:
   Daemon() { Listen(); }
 
-  FakeControl control;
   std::atomic<int> looks = 0;  // how often a run was asked for
 
   void Listen() {
@@ -44,12 +43,21 @@ class Daemon {
     listener_ = std::move(started).value();
   }
   void Die() { listener_.reset(); }
+  // Its thread and the test's share the control: looks and changes are made under the lock.
+  template <class F>
+  auto With(F look) {
+    const std::scoped_lock lock(mutex_);
+    return look(control_);
+  }
+  std::vector<std::string> Calls() {
+    return With([](const FakeControl& control) { return control.calls; });
+  }
   // What FindRun says from now on.
   void Say(std::function<void(RunDetail&)> change) {
     const std::scoped_lock lock(mutex_);
-    control.find_run = [this, change = std::move(change)] {
+    control_.find_run = [this, change = std::move(change)] {
       ++looks;
-      RunDetail detail{control.OneRun(), "", {}};
+      RunDetail detail{control_.OneRun(), "", {}};
       detail.status.waiting = {};
       change(detail);
       return detail;
@@ -83,7 +91,8 @@ class Daemon {
  private:
   TemporaryFolder folder_;
   std::mutex mutex_;
-  AdminApi api_{control, {}};
+  FakeControl control_;
+  AdminApi api_{control_, {}};
   std::unique_ptr<AdminListener> listener_;
 };
 
@@ -168,8 +177,8 @@ TEST_CASE("Ctrl-C ends the follower, not the run", "[unit]") {
     follower.Signal(signal);
     CHECK(follower.WaitFor(kLimit) == code);
     CHECK(follower.Errors() == "run pump goes on; stop it: skep-aggregator run stop pump\n");
-    CHECK(std::find(daemon.control.calls.begin(), daemon.control.calls.end(), "ChangeRun 2") ==
-          daemon.control.calls.end());
+    const std::vector<std::string> calls = daemon.Calls();
+    CHECK(std::find(calls.begin(), calls.end(), "ChangeRun 2") == calls.end());
   }
 }
 
@@ -215,8 +224,8 @@ TEST_CASE("a pause or stop that waits for the open round says what it waits for"
   CHECK(daemon.Run({"run", "pause", "pump"}).out == "run pump pauses when round 2 has ended\n");
   CHECK(daemon.Run({"run", "resume", "pump"}).out == "run pump goes on with round 2\n");
   CHECK(daemon.Run({"run", "stop", "pump", "--now"}).code == 0);
-  CHECK(daemon.control.calls.at(1) == "ChangeRun 2");
-  CHECK(daemon.control.calls.at(10) == "ChangeRun 3");
+  CHECK(daemon.Calls().at(1) == "ChangeRun 2");
+  CHECK(daemon.Calls().at(10) == "ChangeRun 3");
 }
 
 TEST_CASE("run show has the place, the wait, the counts, the seed and the model", "[unit]") {
@@ -250,7 +259,9 @@ TEST_CASE("run show has the place, the wait, the counts, the seed and the model"
 
 TEST_CASE("a start sends the file with its folder and prints what it will take", "[unit]") {
   Daemon daemon;
-  daemon.control.notes = {{5314, "\"seed\" is given", "leave it out"}};
+  daemon.With([](FakeControl& control) {
+    control.notes = {{5314, "\"seed\" is given", "leave it out"}};
+  });
   const std::string file = daemon.Write("pump.toml", "seed = 1\n");
   const Outcome outcome = daemon.Run({"run", "start", file, "--set", "training.rounds=5", "--set",
                                       "seed=7", "--population", "valves", "--request-key", "k"});
@@ -258,7 +269,8 @@ TEST_CASE("a start sends the file with its folder and prints what it will take",
   CHECK(outcome.err == "warning[SKEP-5314]: \"seed\" is given\n   leave it out\n");
   CHECK(outcome.out.find("started in population pump\n") != std::string::npos);
   CHECK(outcome.out.find("at most 3.5 KiB in a round\n") != std::string::npos);
-  const StartRequest& started = daemon.control.started;
+  const StartRequest started =
+      daemon.With([](const FakeControl& control) { return control.started; });
   CHECK(started.text == "seed = 1\n");
   CHECK(started.path == file);
   CHECK(started.folder == std::filesystem::path(file).parent_path().string());
@@ -270,7 +282,9 @@ TEST_CASE("a start sends the file with its folder and prints what it will take",
 
 TEST_CASE("--quiet prints nothing of a start, --json one object and nothing else", "[unit]") {
   Daemon daemon;
-  daemon.control.notes = {{5314, "\"seed\" is given", "leave it out"}};
+  daemon.With([](FakeControl& control) {
+    control.notes = {{5314, "\"seed\" is given", "leave it out"}};
+  });
   const std::string file = daemon.Write("pump.toml", "");
   const Outcome quiet = daemon.Run({"run", "start", file, "--quiet"});
   CHECK(quiet.out.empty());
@@ -278,7 +292,7 @@ TEST_CASE("--quiet prints nothing of a start, --json one object and nothing else
   const Outcome json = daemon.Run({"run", "start", file, "--json", "--dry-run"});
   CHECK(boost::json::parse(json.out).at("data").at("seed") == 42);
   CHECK(json.err.empty());
-  CHECK(daemon.control.started.is_dry_run);
+  CHECK(daemon.With([](const FakeControl& control) { return control.started.is_dry_run; }));
 }
 
 TEST_CASE("a start with --follow gives the run's result", "[unit]") {
@@ -300,14 +314,14 @@ TEST_CASE("an exported model is complete or absent", "[unit]") {
   const auto layout = model::Layout::Make({{.name = "fc1.weight", .shape = {2, 3}}}).value();
   auto params = std::make_shared<model::Params>(layout);
   params->values()[4] = 0.5F;
-  daemon.control.model = params;
+  daemon.With([&](FakeControl& control) { control.model = params; });
   const Outcome written = daemon.Run({"export", "pump", "--round", "2", "-o", file});
   CHECK(written.code == 0);
   CHECK(written.out.find(params->ModelHash().Hex()) != std::string::npos);
   const auto read = model::ReadModel(file, layout);
   REQUIRE(read.has_value());
   CHECK(read->ModelHash() == params->ModelHash());
-  CHECK(daemon.control.calls.back() == "Model 2");
+  CHECK(daemon.Calls().back() == "Model 2");
 
   const Outcome unwritable = daemon.Run({"export", "pump", "-o", daemon.path("none/model")});
   CHECK(unwritable.code == 1);
