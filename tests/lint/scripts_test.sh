@@ -67,5 +67,5 @@ if ! command -v shellcheck >/dev/null; then
   echo "SKIPPED: shellcheck is not installed (scripts/setup --sections tools)"
   exit 77
 fi
-mapfile -t shell_scripts < <(grep -lE '^#!.*\b(ba)?sh$' scripts/* .ci/run cmake/*.sh tests/lint/*.sh examples/*/run)
+mapfile -t shell_scripts < <(grep -lE '^#!.*\b(ba)?sh$' scripts/* .ci/run cmake/*.sh tests/*/*.sh examples/*/run)
 shellcheck "${shell_scripts[@]}"
