@@ -131,6 +131,7 @@ class Machine {
   void On(DeviceChanged& changed);
   void On(Drain& drain);
   void OnPoll(Session& session, wire::Poll& poll);
+  void GrantAgain(const Device& device, SessionNumber session);
   bool OfferAgain(Session& session, const std::string& population, ClientNumber client);
   void AnswerNotNow(const Session& session, const std::string& population,
                     wire::ComeBackReason reason);

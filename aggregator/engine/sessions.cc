@@ -83,6 +83,24 @@ void Machine::On(ClientJoined& joined) {
     roster_.Enrol(joined.device, joined.memberships);
     roster_.Open(joined.session, *device);
   });
+  GrantAgain(*device, joined.session);
+}
+
+// A device that had accepted a task goes on with it on its new session, without another offer.
+void Machine::GrantAgain(const Device& device, SessionNumber session) {
+  if (device.live == 0) return;
+  for (const Membership& membership : device.memberships) {
+    const auto runs = by_population_.find(membership.population);
+    if (runs == by_population_.end()) continue;
+    for (Run* run : runs->second) {
+      auto* collecting = std::get_if<Collecting>(&run->phase);
+      if (collecting == nullptr || collecting->closing) continue;
+      const Attempt& attempt = *collecting->attempt;
+      const Assignment* assignment = collecting->attempt->Find(membership.client);
+      if (assignment == nullptr || assignment->state != AssignmentState::kAccepted) continue;
+      out_.push_back(Grant{session, attempt.plan_hash, attempt.terms.model});
+    }
+  }
 }
 
 void Machine::On(ClientLeft& left) {

@@ -218,7 +218,7 @@ class SessionMachine {
   bool is_renewing_ = false;
 
   std::string held_population_;
-  std::optional<Grant> grant_;  // of the offer that comes next
+  std::optional<Grant> grant_;  // of the offer that comes next, or of a task of an earlier session
   std::vector<Task> tasks_;     // live assignments that were offered on this session
   std::optional<wire::TaskRef> offer_;
   std::optional<wire::RoundClosed> ended_offer_;

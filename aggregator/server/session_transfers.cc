@@ -178,10 +178,12 @@ void SessionMachine::OnDownloadRequest(const wire::DownloadRequest& request) {
   if (download_ != DownloadRegion::kNone || !OpenTransfer(request.transfer_id)) {
     return Fail(kNotAllowedNow);
   }
-  const bool is_granted = request.kind == wire::DownloadKind::kModel &&
-                          std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
-                            return task.model == request.sha256;
-                          });
+  // A grant without an offer is of a task that was accepted on an earlier session.
+  const bool is_of_before = grant_ && grant_->model == request.sha256;
+  const bool is_granted =
+      request.kind == wire::DownloadKind::kModel &&
+      (is_of_before || std::any_of(tasks_.begin(), tasks_.end(),
+                                   [&](const Task& task) { return task.model == request.sha256; }));
   download_ = DownloadRegion::kFinding;
   download_id_ = request.transfer_id;
   download_offset_ = request.offset;

@@ -91,6 +91,9 @@ TEST_CASE("a device that trains detached reports on a new session", "[unit]") {
   world->Leave(0);
   world->Advance(std::chrono::minutes(3));
   world->Join(0, false);
+  // Its download may go on without another offer.
+  CHECK(world->grants.back().session == world->SessionOf(0));
+  CHECK(world->grants.back().model == begin.model_sha256);
   world->Step(UploadOffered{world->SessionOf(0), begin, std::nullopt});
   world->Work();
   CHECK(world->View().state == RunState::kFinished);

@@ -223,6 +223,16 @@ TEST_CASE("a model is served to whom it was granted, from where it is asked for"
         3302);
 }
 
+TEST_CASE("the model of a task accepted on an earlier session is served", "[unit]") {
+  Peer peer;
+  peer.Join();
+  static_cast<void>(peer.machine.OnEngine(peer.now, Grant{9, HashOf(0xAA), HashOf(0xBB)}));
+  const auto wanted =
+      FindIn<FindModel>(peer.Say(wire::DownloadRequest{.transfer_id = 1, .sha256 = HashOf(0xBB)}));
+  REQUIRE(wanted);
+  CHECK(wanted->model == HashOf(0xBB));
+}
+
 TEST_CASE("a download of something else is 3401, beyond the end 3402, and keeps the session",
           "[unit]") {
   Peer peer;

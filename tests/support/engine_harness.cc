@@ -141,6 +141,7 @@ EngineHarness::EngineHarness(std::shared_ptr<const RunSpec> spec,
 void EngineHarness::Queue(Outputs outputs) {
   for (Output& output : outputs) {
     trace += Describe(output);
+    if (const auto* grant = std::get_if<Grant>(&output)) grants.push_back(*grant);
     outputs_.push_back(std::move(output));
   }
 }

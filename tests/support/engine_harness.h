@@ -161,6 +161,7 @@ class EngineHarness {
   std::vector<RefuseUpload> refusals;
   std::vector<CancelUpload> cancels;
   std::vector<Disconnect> disconnects;
+  std::vector<Grant> grants;
   std::vector<RoundPublished> published;
   std::vector<EngineFailed> failures;
   std::vector<std::pair<Now, Input>> log;  // every input, for a replay
