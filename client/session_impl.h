@@ -150,7 +150,7 @@ class Session::Impl {
     return pending_ || std::holds_alternative<Training>(phase_) ||
            std::holds_alternative<Downloading>(phase_);
   }
-  // A transfer of this session that came before the current one: its crossing messages are ignored.
+  // A transfer of the session that came before the current one: its crossing messages are ignored.
   [[nodiscard]] bool IsOldTransfer(std::uint32_t transfer_id) const {
     return transfer_id >= 1 && transfer_id <= last_transfer_;
   }

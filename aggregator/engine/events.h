@@ -155,7 +155,7 @@ struct Send {
   SessionNumber session = 0;
   wire::Message message{};
 };
-// What this session may download from now on.
+// What the session may download from now on.
 struct Grant {
   SessionNumber session = 0;
   Hash32 plan{};

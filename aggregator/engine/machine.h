@@ -186,7 +186,7 @@ class Machine {
   void OnSettled(Run& run);
   void Report(Attempt& attempt, const Assignment& assignment, Outcome outcome, int code,
               std::string detail);
-  // The live assignment that a message of this session is about, with its run; else nothing.
+  // The live assignment that a message of the session is about, with its run; else nothing.
   struct Live {
     Run* run = nullptr;
     Attempt* attempt = nullptr;

@@ -67,7 +67,7 @@ class ServerSession final : public LinkUser {
   [[nodiscard]] bool is_joined() const { return is_joined_; }
   [[nodiscard]] int end_code() const { return end_code_; }
 
-  // The host's notes on this session.
+  // The host's notes on the session.
   std::optional<SteadyTime> alarm;
   bool counts_as_upload = false;
   bool counts_as_download = false;

@@ -219,7 +219,7 @@ class SessionMachine {
 
   std::string held_population_;
   std::optional<Grant> grant_;  // of the offer that comes next, or of a task of an earlier session
-  std::vector<Task> tasks_;     // live assignments that were offered on this session
+  std::vector<Task> tasks_;     // live assignments that were offered here
   std::optional<wire::TaskRef> offer_;
   std::optional<wire::RoundClosed> ended_offer_;
 

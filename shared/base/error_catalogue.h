@@ -22,7 +22,7 @@ namespace skep {
 enum class RetryClass : std::uint8_t {
   kNone = 0,       // not a code of the protocol, or the outcome of a task
   kNever = 1,      // do not repeat this request
-  kSession = 2,    // repeat on this session after the given time
+  kSession = 2,    // repeat on the same session after the given time
   kReconnect = 3,  // close, and come back when told or by back-off
   kRejoin = 4,     // needs a new join string, or the operator
   kUpgrade = 5,    // needs other software
