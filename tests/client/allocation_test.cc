@@ -1,65 +1,10 @@
 // Counts every allocation of this program, so it is a program of its own.
-#include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 
 #include "client/trainer.h"
 #include "shared/base/rng.h"
+#include "tests/support/allocations.h"
 #include "tests/support/catch.h"
-
-namespace {
-
-std::atomic<std::size_t> allocations{0};
-
-void* CountedAllocation(std::size_t size, std::size_t alignment) {
-  ++allocations;
-  void* p = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (p == nullptr) std::abort();
-  return p;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return CountedAllocation(size, alignof(std::max_align_t));
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return CountedAllocation(size, alignof(std::max_align_t));
-}
-void* operator new[](std::size_t size) {
-  return CountedAllocation(size, alignof(std::max_align_t));
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return CountedAllocation(size, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return CountedAllocation(size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* p) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::size_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
-}
 
 namespace skep::client {
 namespace {
@@ -99,14 +44,14 @@ TEST_CASE("one client after another trains in the same memory", "[unit]") {
   for (const double momentum : {0.0, 0.9}) {
     plan.momentum = momentum;
     REQUIRE(run(larger, 2));  // the first with momentum needs a velocity
-    const std::size_t before = allocations;
+    const std::size_t before = skep::test::Allocations();
     const bool ran = run(smaller, 3) && run(larger, 4) && run(smaller, 5);
-    const std::size_t made = allocations - before;
+    const std::size_t made = skep::test::Allocations() - before;
     CHECK(ran);
     // A round seed is derived by a hash, which allocates once a task; training does not.
-    std::size_t seeds = allocations;
+    std::size_t seeds = skep::test::Allocations();
     (void)RoundSeed(42, 1);
-    seeds = allocations - seeds;
+    seeds = skep::test::Allocations() - seeds;
     CHECK(made == 3 * seeds);
   }
 }

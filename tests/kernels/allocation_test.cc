@@ -1,64 +1,8 @@
 // Counts every allocation of this program, so it is a program of its own.
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "kernels/nn/network.h"
 #include "tests/kernels/reference.h"
+#include "tests/support/allocations.h"
 #include "tests/support/catch.h"
-
-namespace {
-
-std::atomic<std::size_t> allocations{0};
-
-void* CountedAllocation(std::size_t size, std::size_t alignment) {
-  ++allocations;
-  void* p = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (p == nullptr) std::abort();
-  return p;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return CountedAllocation(size, alignof(std::max_align_t));
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return CountedAllocation(size, alignof(std::max_align_t));
-}
-void* operator new[](std::size_t size) {
-  return CountedAllocation(size, alignof(std::max_align_t));
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return CountedAllocation(size, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return CountedAllocation(size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* p) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::size_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
-}
 
 namespace skep::kernels {
 namespace {
@@ -75,17 +19,17 @@ Counted CountAfterFirstStep(Network& network, const model::ModelSpec& spec, cons
   const std::vector<std::int32_t> y = test::RandomLabels(200, spec.outputs(), 3);
   network.TrainStep(params, x.data(), y.data(), 10, step);
   Counted counted{};
-  const std::size_t before = allocations;
+  const std::size_t before = skep::test::Allocations();
   for (int epoch = 0; epoch < 3; ++epoch) {
     network.BeginTask();
     network.TrainStep(params, x.data(), y.data(), 10, step);
     network.TrainStep(params, x.data(), y.data(), 50, step);
     network.TrainStep(params, x.data(), y.data(), 3, step);
   }
-  const std::size_t between = allocations;
+  const std::size_t between = skep::test::Allocations();
   counted.training = between - before;
   network.Evaluate(params, x.data(), y.data(), 200);
-  counted.evaluation = allocations - between;
+  counted.evaluation = skep::test::Allocations() - between;
   return counted;
 }
 
@@ -107,9 +51,9 @@ TEST_CASE("nothing is allocated after the first step", "[unit]") {
 }
 
 TEST_CASE("the counter counts", "[unit]") {
-  const std::size_t before = allocations;
+  const std::size_t before = skep::test::Allocations();
   const std::vector<int> one(100);
-  CHECK(allocations > before);
+  CHECK(skep::test::Allocations() > before);
   CHECK(one.size() == 100);
 }
 
