@@ -24,7 +24,7 @@ struct BlockSums {
 
 struct DatasetEvaluator::Workspace {
   Workspace(const model::ModelSpec& model, kernels::Isa isa)
-      : network(model, kBlockRows, isa), x(kBlockRows * model.input_values()), y(kBlockRows) {}
+      : network(model, 1, isa), x(kBlockRows * model.input_values()), y(kBlockRows) {}
 
   BlockSums Evaluate(const data::Dataset& test, const model::Params& params, std::size_t block,
                      std::size_t classes) {
@@ -38,7 +38,7 @@ struct DatasetEvaluator::Workspace {
     });
     if (!is_known) return {.loss = 0, .correct = 0, .has_unknown_class = true};
     const kernels::Evaluation sums =
-        network.Evaluate(params.values(), x.data(), y.data(), rows.size());
+        network.Evaluate(params.values(), {x.data(), y.data(), rows.size()});
     return {.loss = sums.loss_sum, .correct = sums.correct, .has_unknown_class = false};
   }
 

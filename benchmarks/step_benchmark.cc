@@ -112,7 +112,7 @@ StepResult CompareSteps(const Workload& load, const Options& options) {
   };
   const auto our_step = [&] {
     const std::size_t row = next(our_row);
-    network.TrainStep(ours.values(), &data.x[row * load.widths[0]], &data.y[row], load.batch,
+    network.TrainStep(ours.values(), {&data.x[row * load.widths[0]], &data.y[row], load.batch},
                       {.learning_rate = kRate});
   };
   const auto their_step = [&] {

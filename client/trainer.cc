@@ -73,7 +73,7 @@ Status BuiltInTrainer::Check(const TrainingPlan& plan, const LocalData& data,
 
 kernels::Network& BuiltInTrainer::Workspace(const model::ModelSpec& model, std::size_t rows) {
   const bool is_same = network_ && lines_ == model.lines() && input_ == model.input();
-  if (!is_same || network_->max_batch() < rows) {
+  if (!is_same || network_->training_rows() < rows) {
     network_.emplace(model, rows, isa_);
     lines_ = model.lines();
     input_ = model.input();
@@ -100,11 +100,11 @@ Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const LocalData& dat
                                   Progress& progress) {
   const std::size_t count = order_.size();
   const std::size_t batch = plan.batch_size == 0 ? count : plan.batch_size;
-  const kernels::SgdStep step{.learning_rate = static_cast<float>(plan.learning_rate),
-                              .momentum = static_cast<float>(plan.momentum),
-                              .nesterov = plan.nesterov,
-                              .weight_decay = static_cast<float>(plan.weight_decay),
-                              .gradient_clip = plan.gradient_clip};
+  const kernels::OptimiserStep step{.learning_rate = static_cast<float>(plan.learning_rate),
+                                    .momentum = static_cast<float>(plan.momentum),
+                                    .nesterov = plan.nesterov,
+                                    .weight_decay = static_cast<float>(plan.weight_decay),
+                                    .gradient_clip = plan.gradient_clip};
   progress.epoch_rows = 0;
   progress.epoch_loss = 0;
   while (progress.epoch_rows < count) {
@@ -115,7 +115,7 @@ Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const LocalData& dat
     if (plan.merge_tail && left == rows + 1) ++rows;
     const auto chosen = std::span<const std::uint32_t>(order_).subspan(progress.epoch_rows, rows);
     if (Status loaded = LoadBatch(plan, *data.dataset, chosen); !loaded) return loaded;
-    const double loss = network_->TrainStep(params, x_.data(), y_.data(), rows, step);
+    const double loss = network_->TrainStep(params, {x_.data(), y_.data(), rows}, step);
     progress.epoch_loss += loss * static_cast<double>(rows);
     progress.epoch_rows += rows;
     ++progress.steps;
@@ -165,7 +165,7 @@ Result<EvaluationReport> BuiltInTrainer::Evaluate(const TrainingPlan& plan, cons
     if (Status loaded = LoadBatch(plan, *data.dataset, chosen); !loaded) {
       return std::move(loaded).error();
     }
-    const kernels::Evaluation part = network.Evaluate(params, x_.data(), y_.data(), rows);
+    const kernels::Evaluation part = network.Evaluate(params, {x_.data(), y_.data(), rows});
     loss += part.loss_sum;
     correct += part.correct;
   }

@@ -1,4 +1,4 @@
-// The loops of training and evaluation, one table an instruction set.
+// The loops of dense layers, the softmax loss and optimisers, one table an instruction set.
 //
 // Matrices are row-major; `*_stride` is the distance of two rows in floats. Weights are [outputs,
 // inputs] as in the flat parameter vector, at any address. Each loop is one thread's work,
@@ -57,14 +57,15 @@ struct DenseWeightGradient {
   bool accumulate;
 };
 
-// Softmax cross-entropy of each row. Labels are below `classes`.
+// Softmax cross-entropy of each row. Labels are below `classes`; below 0: the row does not count.
 struct SoftmaxLoss {
-  float* logits;  // replaced by the gradient of the mean loss over `rows` if `gradient`
+  float* logits;  // replaced by the gradient of `scale` times the sum if `gradient`
   std::size_t stride;
   std::size_t rows;
   std::size_t classes;
   const std::int32_t* labels;
   bool gradient;
+  float scale;
 };
 struct LossSum {
   double loss;          // sum over rows, in row order
@@ -85,12 +86,32 @@ struct SgdUpdate {
   bool nesterov;
 };
 
+// torch.optim.Adam and AdamW: g = gradient_scale * gradient + gradient_decay * w; w *=
+// weight_factor; m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g^2; w -= step_size
+// * m / (root_scale * sqrt(v) + epsilon).
+struct AdamUpdate {
+  float* weights;
+  const float* gradient;
+  float* first;   // m
+  float* second;  // v
+  std::size_t count;
+  float step_size;  // learning rate / (1 - beta1^t)
+  float gradient_scale;
+  float gradient_decay;
+  float weight_factor;
+  float beta1;
+  float beta2;
+  float root_scale;  // 1 / sqrt(1 - beta2^t)
+  float epsilon;
+};
+
 struct TrainingLoops {
   void (*dense_forward)(const DenseForward&);
   void (*dense_input_gradient)(const DenseInputGradient&);
   void (*dense_weight_gradient)(const DenseWeightGradient&);
   LossSum (*softmax_loss)(const SoftmaxLoss&);
   void (*sgd_update)(const SgdUpdate&);
+  void (*adam_update)(const AdamUpdate&);
 };
 
 extern const TrainingLoops kTrainingLoopsPortable;

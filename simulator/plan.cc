@@ -61,9 +61,7 @@ std::uint64_t FreeMemory() {
 std::uint64_t MemoryOf(const aggregator::RunSpec& spec, std::size_t jobs, std::uint32_t batch) {
   const std::uint64_t model = spec.model.layout()->values() * sizeof(float);
   std::uint64_t activations = spec.model.input_values();
-  for (const model::Layer& layer : spec.model.layers()) {
-    if (const auto* dense = std::get_if<model::DenseLayer>(&layer)) activations += dense->outputs;
-  }
+  for (const model::Shape& shape : spec.model.shapes()) activations += shape.Values();
   activations *= 2 * std::uint64_t{std::max(batch, 256U)} * sizeof(float);
   const std::uint64_t updates = 2 * jobs + 2;
   return model * (5 + 2 * jobs + updates) + 2 * model + jobs * activations;

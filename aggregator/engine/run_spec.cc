@@ -40,7 +40,9 @@ Result<model::ModelSpec> MakeModel(const config::Experiment& experiment, const R
   }
   std::vector<std::string> lines = wanted.layers;
   if (wanted.architecture != "layers") {
-    SKEP_ASSIGN(lines, model::PresetLines(wanted.architecture, wanted.hidden, classes));
+    SKEP_ASSIGN(lines,
+                model::PresetLines(wanted.architecture,
+                                   {.input = input, .classes = classes, .hidden = wanted.hidden}));
   }
   SKEP_ASSIGN(model::ModelSpec model, model::ModelSpec::Parse(input, std::move(lines)));
   if (classes != 0 && model.outputs() != classes) {

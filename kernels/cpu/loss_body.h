@@ -1,35 +1,10 @@
-// Softmax cross-entropy and the SGD update, written once over `Vector`: include after dense_body.h.
-//
-// exp and log are our own: those of the C library differ in last bits from one version to the next,
-// and these do not.
+// Softmax cross-entropy, written once over `Vector`: include after exp_body.h.
 #pragma once
 
 #include "kernels/training_loops.h"
 
 namespace skep::kernels {
 namespace {
-
-// e^x for x <= 0, within 2 units in the last place; below -87, e^-87 (1.6e-38). NaN stays NaN.
-// n = the nearest integer of x / ln 2, e^x = 2^n e^r with a polynomial for e^r, |r| <= 0.347.
-Reg Exp(Reg x) {
-  // Adding 1.5 * 2^23 leaves the nearest integer in the low mantissa bits.
-  const Reg rounder = Vector::Set(0x1.8p23F);
-  const Reg clamped = Vector::Max(Vector::Set(-87.0F), x);
-  const Reg shifted = Vector::Fma(clamped, Vector::Set(0x1.715476p+0F), rounder);
-  const Reg n = Vector::Sub(shifted, rounder);
-  // ln 2 in two parts: the product with the first is exact.
-  const Reg r = Vector::Fma(n, Vector::Set(-0x1.7f7d1cp-20F),
-                            Vector::Fma(n, Vector::Set(-0x1.62e4p-1F), clamped));
-  Reg power = Vector::Set(1.0F / 5040);
-  power = Vector::Fma(power, r, Vector::Set(1.0F / 720));
-  power = Vector::Fma(power, r, Vector::Set(1.0F / 120));
-  power = Vector::Fma(power, r, Vector::Set(1.0F / 24));
-  power = Vector::Fma(power, r, Vector::Set(1.0F / 6));
-  power = Vector::Fma(power, r, Vector::Set(0.5F));
-  power = Vector::Fma(power, r, Vector::Set(1.0F));
-  power = Vector::Fma(power, r, Vector::Set(1.0F));
-  return Vector::TimesPowerOfTwo(power, shifted);
-}
 
 // Rows whose logarithms are taken in one loop.
 constexpr std::size_t kLossRows = 16;
@@ -116,21 +91,32 @@ void WriteGradient(float* row, std::size_t classes, std::size_t label, float sum
   row[label] -= per_row;
 }
 
+void ClearRow(float* row, std::size_t classes) {
+  for (std::size_t c = 0; c < classes; c += kLanes) {
+    Vector::Store(row + c, Vector::Zero(), Vector::FirstLanes(Least(kLanes, classes - c)));
+  }
+}
+
 void AddLossOfRows(const SoftmaxLoss& op, std::size_t first, std::size_t rows, LossSum& total) {
-  const float per_row = 1.0F / static_cast<float>(op.rows);
   double logarithm[kLossRows];
   double margin[kLossRows];  // the label's logit - the largest
   bool is_right[kLossRows];
   for (double& value : logarithm) value = 1;
   for (std::size_t i = 0; i < rows; ++i) {
     float* row = op.logits + (first + i) * op.stride;
+    margin[i] = 0;
+    is_right[i] = false;
+    if (op.labels[first + i] < 0) {
+      if (op.gradient) ClearRow(row, op.classes);
+      continue;
+    }
     const auto label = static_cast<std::size_t>(op.labels[first + i]);
     is_right[i] = !op.gradient && FirstLargest(row, op.classes) == label;
     margin[i] = static_cast<double>(row[label]);
     const RowSum sum = SumExponentials(row, op.classes, op.gradient);
     margin[i] -= static_cast<double>(sum.largest);
     logarithm[i] = static_cast<double>(sum.exponentials);
-    if (op.gradient) WriteGradient(row, op.classes, label, sum.exponentials, per_row);
+    if (op.gradient) WriteGradient(row, op.classes, label, sum.exponentials, op.scale);
   }
   TakeLogarithms(logarithm);
   for (std::size_t i = 0; i < rows; ++i) {
@@ -147,25 +133,6 @@ LossSum Loss(const SoftmaxLoss& op) {
     AddLossOfRows(op, first, Least(kLossRows, op.rows - first), total);
   }
   return total;
-}
-
-void UpdateWeights(const SgdUpdate& op) {
-  const Reg negative_rate = Vector::Set(-op.learning_rate);
-  const Reg scale = Vector::Set(op.gradient_scale);
-  const Reg decay = Vector::Set(op.weight_decay);
-  const Reg momentum = Vector::Set(op.momentum);
-  for (std::size_t i = 0; i < op.count; i += kLanes) {
-    const Mask lanes = Vector::FirstLanes(Least(kLanes, op.count - i));
-    const Reg weight = Vector::Load(op.weights + i, lanes);
-    Reg step = Vector::Mul(Vector::Load(op.gradient + i, lanes), scale);
-    if (op.weight_decay != 0) step = Vector::Fma(decay, weight, step);
-    if (op.velocity != nullptr) {
-      const Reg velocity = Vector::Fma(momentum, Vector::Load(op.velocity + i, lanes), step);
-      Vector::Store(op.velocity + i, velocity, lanes);
-      step = op.nesterov ? Vector::Fma(momentum, velocity, step) : velocity;
-    }
-    Vector::Store(op.weights + i, Vector::Fma(negative_rate, step, weight), lanes);
-  }
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ struct Vector {
   static Reg Add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
   static Reg Sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
   static Reg Mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
+  static Reg Div(Reg a, Reg b) { return _mm256_div_ps(a, b); }
+  static Reg Sqrt(Reg a) { return _mm256_sqrt_ps(a); }
   // max(a, b); b where one of them is NaN.
   static Reg Max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
   // v where gate > 0, else 0.

@@ -32,6 +32,8 @@ struct Vector {
   static Reg Add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
   static Reg Sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
   static Reg Mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
+  static Reg Div(Reg a, Reg b) { return _mm512_div_ps(a, b); }
+  static Reg Sqrt(Reg a) { return _mm512_sqrt_ps(a); }
   // max(a, b); b where one of them is NaN.
   static Reg Max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
   // v where gate > 0, else 0.

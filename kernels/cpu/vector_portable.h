@@ -44,6 +44,11 @@ struct Vector {
   static Reg Add(Reg a, Reg b) { return a + b; }
   static Reg Sub(Reg a, Reg b) { return a - b; }
   static Reg Mul(Reg a, Reg b) { return a * b; }
+  static Reg Div(Reg a, Reg b) { return a / b; }
+  static Reg Sqrt(Reg a) {
+    for (std::size_t i = 0; i < kLanes; ++i) a[i] = __builtin_sqrtf(a[i]);
+    return a;
+  }
   // max(a, b); b where one of them is NaN.
   static Reg Max(Reg a, Reg b) {
     const auto greater = a > b;

@@ -1,111 +1,130 @@
-// Network: one worker's workspace to train and evaluate a model, over the flat parameter vector.
+// Network: one worker's workspace to train and evaluate a model on the CPU, over the flat parameter
+// vector.
 //
-// The layers of a ModelSpec with explicit forward and backward passes, softmax cross-entropy at the
-// end, and SGD. The parameters belong to the caller, in layout order; the workspace holds
-// activations and, where an optimiser needs them, one gradient and one velocity. No randomness, no
-// batching, no shuffling: the trainer does that. Not for custom trainers.
+// The layers of a ModelSpec with explicit forward and backward passes, a loss at the end, and an
+// optimiser. The parameters belong to the caller, in layout order; the workspace holds activations
+// and, where an optimiser needs them, one gradient and its state. No batching, no shuffling: the
+// trainer does that. Not for custom trainers.
 //
 // Called by the client's trainer and by evaluators; many clients may use one workspace one after
 // the other. Not thread-safe: one workspace a worker. No threads inside, so results do not depend
 // on the number of workers; they may differ in last bits between instruction sets. Allocates when
-// constructed, and once more at the first step that needs a gradient or a velocity. Source: McMahan
+// constructed, and once more at the first step that needs a gradient or a state. Source: McMahan
 // et al. 2017 (FedAvg's local SGD); docs/performance.md for the loops.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/nn/layer.h"
+#include "kernels/nn/loss.h"
+#include "kernels/nn/optimiser.h"
 #include "shared/model/model_spec.h"
 #include "shared/model/params.h"
 
 namespace skep::kernels {
 
-// One SGD step, with the meanings of torch.optim.SGD without dampening. Plain (all but the rate 0)
-// is the fast path: the gradient is added into the weights without a buffer.
-struct SgdStep {
-  float learning_rate;
-  float momentum = 0;        // 0 <= momentum < 1
-  bool nesterov = false;     // needs momentum
-  float weight_decay = 0;    // >= 0; added to the gradient after clipping
-  double gradient_clip = 0;  // largest L2 norm of a batch's gradient; 0: none
+// Examples: rows x inputs, row-major in the order of the data (images channel-major), and rows x
+// positions labels, each in [0, outputs) or kNoLabel.
+struct Batch {
+  const float* x;
+  const std::int32_t* labels;
+  std::size_t rows;
 };
 
 struct Evaluation {
-  double loss_sum = 0;      // cross-entropy, summed in row order
-  std::size_t correct = 0;  // rows whose first largest output is the label's
+  double loss_sum = 0;      // of the labels that count, summed in row order
+  std::size_t counted = 0;  // labels that are not kNoLabel
+  std::size_t correct = 0;  // of them, those that the first largest output names
 };
 
 class Network {
  public:
-  // `max_batch` >= 1 rows at most in one step. Precondition: `isa` is available.
-  Network(const model::ModelSpec& spec, std::size_t max_batch, Isa isa);
+  // `training_rows` >= 1 rows at most in one step; 1 if it only evaluates. Precondition: `isa` is
+  // available.
+  Network(const model::ModelSpec& spec, std::size_t training_rows, Isa isa,
+          LossKind loss = LossKind::kSoftmaxCrossEntropy);
 
-  // Forgets the velocity: a task starts at rest.
+  // Forgets the optimiser's state: a task starts at rest.
   void BeginTask();
 
-  // One step on the mean loss of the batch; returns that loss, as it was before the step. `x`: rows
-  // x inputs, row-major; `y`: labels, each in [0, outputs). 1 <= rows <= max_batch; params has the
-  // layout's values. A model that diverges yields NaN or infinity, in the loss and in the
-  // parameters.
-  double TrainStep(std::span<float> params, const float* x, const std::int32_t* y, std::size_t rows,
-                   const SgdStep& step);
+  // One step on the mean loss of the batch; returns that loss, as it was before the step (0 if no
+  // label counts). 1 <= rows <= training_rows; params has the layout's values. `step_key` keys what
+  // the step draws: StepKey of shared/base/rng.h. A model that diverges yields NaN or infinity, in
+  // the loss and in the parameters.
+  double TrainStep(std::span<float> params, const Batch& batch, const OptimiserStep& step,
+                   std::uint64_t step_key = 0);
 
-  // The gradient of the mean loss of the batch, in layout order; returns the loss. Limits as for
-  // TrainStep.
-  double Gradient(std::span<const float> params, const float* x, const std::int32_t* y,
-                  std::size_t rows, std::span<float> gradient);
+  // The gradient of the mean loss of the batch, in layout order, 0 where training moves nothing;
+  // returns the loss. Limits as for TrainStep.
+  double Gradient(std::span<const float> params, const Batch& batch, std::span<float> gradient,
+                  std::uint64_t step_key = 0);
 
   // Any number of rows. What a row contributes does not depend on the rows beside it, so pieces may
   // be evaluated apart; their sums of losses are then to be added in a fixed order.
-  Evaluation Evaluate(std::span<const float> params, const float* x, const std::int32_t* y,
-                      std::size_t rows);
+  Evaluation Evaluate(std::span<const float> params, const Batch& batch);
 
-  // The outputs of the last layer (logits) of up to max_batch rows, rows x outputs, row-major.
+  // The outputs (logits) of up to evaluation_rows() rows, rows x positions x outputs.
   void Outputs(std::span<const float> params, const float* x, std::size_t rows,
                std::span<float> outputs);
 
-  [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
+  [[nodiscard]] std::size_t training_rows() const { return training_rows_; }
+  [[nodiscard]] std::size_t evaluation_rows() const { return evaluation_rows_; }
   [[nodiscard]] Isa isa() const { return isa_; }
 
  private:
-  // A dense layer, with the ReLU behind it if there is one.
-  struct Stage {
-    std::size_t inputs;
-    std::size_t outputs;
-    std::size_t weights;  // offset in the flat vector
-    std::size_t bias;     // likewise
-    bool has_bias;
-    bool has_relu;
-    std::size_t stride;      // of a row of activations, a whole number of cache lines
-    std::size_t activation;  // offset of the first row in activations_
+  // What flows between two layers.
+  struct Value {
+    model::Shape shape;
+    std::size_t stride = 0;     // of an example
+    std::size_t offset = 0;     // of the first example in activations_; not of the input
+    bool is_rectified = false;  // the output of a ReLU
   };
-  struct Sink;
+  // A layer, or one end of a shortcut.
+  struct Stage {
+    enum class Kind { kLayer, kKeep, kAdd } kind = Kind::kLayer;
+    std::size_t from = 0;  // index of the layer in the model
+    std::unique_ptr<Layer> layer;
+    model::AddLayer add;     // kAdd
+    std::size_t slot = 0;    // kKeep, kAdd
+    std::size_t input = 0;   // values
+    std::size_t output = 0;  // kKeep: the input itself
+    std::size_t kept = 0;    // kAdd: the value that it adds
+  };
 
   void AddStages(const model::ModelSpec& spec);
-  [[nodiscard]] bool AreLabels(const std::int32_t* y, std::size_t rows) const;
-  [[nodiscard]] const float* StageInput(std::size_t stage, const float* x) const;
-  [[nodiscard]] std::size_t InputStride(std::size_t stage) const;
-  const float* PrepareInput(const float* x, std::size_t rows);
-  void Forward(std::span<const float> params, const float* x, std::size_t rows);
-  double BatchLoss(const std::int32_t* y, std::size_t rows);
-  void Backward(std::span<const float> params, const float* x, std::size_t rows, const Sink& sink);
+  void PlaceValues();
+  void MakeLayers(const model::ModelSpec& spec);
+  std::size_t AddValue(const model::Shape& shape, bool is_rectified);
+  [[nodiscard]] bool AreLabels(const Batch& batch) const;
+  [[nodiscard]] Rows ValueRows(std::size_t value);
+  [[nodiscard]] ConstRows InputRows(std::size_t value, const float* x);
+  [[nodiscard]] Rows SlotRows(const Stage& stage);
+  void Forward(const Pass& pass, const float* x);
+  LossResult LossGradient(const Batch& batch, Rows dy);
+  void Backward(const Pass& pass, const float* x, const Sink& sink);
+  double ForwardAndBackward(const Pass& pass, const Batch& batch, const Sink& sink);
 
-  const TrainingLoops& loops_;
   Isa isa_;
-  std::size_t max_batch_;
-  std::size_t capacity_;  // rows of the buffers
-  std::size_t values_;    // parameters
-  std::size_t inputs_;
-  bool rectifies_input_ = false;  // the model starts with a ReLU
+  std::size_t training_rows_;
+  std::size_t evaluation_rows_ = 0;
+  std::size_t parameters_;
+  std::size_t positions_;
+  std::size_t outputs_;
+  std::vector<Value> values_;  // the input first
   std::vector<Stage> stages_;
+  std::vector<std::size_t> slot_values_;   // floats a row of each shortcut's gradient
+  std::vector<std::size_t> slot_offsets_;  // of it in shortcuts_
   model::FloatVector activations_;
-  model::FloatVector input_;      // the rectified batch, or empty
-  model::FloatVector deltas_[2];  // gradients of activations, in turns
-  model::FloatVector gradient_;   // empty until needed
-  model::FloatVector velocity_;   // empty until needed
+  model::FloatVector deltas_[2];  // gradients of values, in turns
+  model::FloatVector shortcuts_;  // gradients that wait for the start of their shortcut
+  model::FloatVector gradient_;   // of the parameters; empty until needed
+  Loss loss_;
+  Optimiser optimiser_;
 };
 
 }  // namespace skep::kernels

@@ -16,6 +16,12 @@ constexpr std::uint32_t kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 constexpr int kAttemptShift = 24;  // attempt numbers lie above the block numbers of a cohort draw
 
+// Words 0 and 1 of a block, as the key of further draws.
+std::uint64_t KeyOf(std::uint64_t key, const PhiloxBlock& counter) {
+  const PhiloxBlock block = Philox(key, counter);
+  return (std::uint64_t{block[1]} << 32) | block[0];
+}
+
 }  // namespace
 
 PhiloxBlock Philox(std::uint64_t key, const PhiloxBlock& counter) {
@@ -121,10 +127,14 @@ std::uint64_t RoundKey(const Seed32& round_seed) {
 
 std::uint64_t EpochSeed(const Seed32& round_seed, ClientNumber client, std::uint32_t round,
                         std::uint32_t epoch) {
-  const PhiloxBlock block =
-      Philox(RoundKey(round_seed),
-             {epoch, client, round, static_cast<std::uint32_t>(Purpose::kBatchOrder)});
-  return (std::uint64_t{block[1]} << 32) | block[0];
+  return KeyOf(RoundKey(round_seed),
+               {epoch, client, round, static_cast<std::uint32_t>(Purpose::kBatchOrder)});
+}
+
+std::uint64_t StepKey(const Seed32& round_seed, ClientNumber client, std::uint32_t round,
+                      std::uint32_t step) {
+  return KeyOf(RoundKey(round_seed),
+               {step, client, round, static_cast<std::uint32_t>(Purpose::kDropout)});
 }
 
 void ShuffleEpoch(std::uint64_t epoch_seed, std::span<std::uint32_t> order) {

@@ -13,22 +13,23 @@ struct Counted {
 };
 
 // Allocations after the first step, over epochs with a smaller last batch, and over an evaluation.
-Counted CountAfterFirstStep(Network& network, const model::ModelSpec& spec, const SgdStep& step) {
+Counted CountAfterFirstStep(Network& network, const model::ModelSpec& spec,
+                            const OptimiserStep& step) {
   std::vector<float> params = test::RandomFloats(spec.layout()->values(), 1, 0.1F);
   const std::vector<float> x = test::RandomFloats(200 * spec.input_values(), 2);
   const std::vector<std::int32_t> y = test::RandomLabels(200, spec.outputs(), 3);
-  network.TrainStep(params, x.data(), y.data(), 10, step);
+  network.TrainStep(params, {x.data(), y.data(), 10}, step);
   Counted counted{};
   const std::size_t before = skep::test::Allocations();
   for (int epoch = 0; epoch < 3; ++epoch) {
     network.BeginTask();
-    network.TrainStep(params, x.data(), y.data(), 10, step);
-    network.TrainStep(params, x.data(), y.data(), 50, step);
-    network.TrainStep(params, x.data(), y.data(), 3, step);
+    network.TrainStep(params, {x.data(), y.data(), 10}, step);
+    network.TrainStep(params, {x.data(), y.data(), 50}, step);
+    network.TrainStep(params, {x.data(), y.data(), 3}, step);
   }
   const std::size_t between = skep::test::Allocations();
   counted.training = between - before;
-  network.Evaluate(params, x.data(), y.data(), 200);
+  network.Evaluate(params, {x.data(), y.data(), 200});
   counted.evaluation = skep::test::Allocations() - between;
   return counted;
 }
@@ -38,9 +39,9 @@ TEST_CASE("nothing is allocated after the first step", "[unit]") {
       model::ModelSpec::Parse({784}, {"dense 200", "relu", "dense 200", "relu", "dense 10"})
           .value();
   for (const Isa isa : AvailableIsas()) {
-    for (const SgdStep& step :
-         {SgdStep{.learning_rate = 0.1F},
-          SgdStep{.learning_rate = 0.1F, .momentum = 0.9F, .gradient_clip = 1}}) {
+    for (const OptimiserStep& step :
+         {OptimiserStep{.learning_rate = 0.1F},
+          OptimiserStep{.learning_rate = 0.1F, .momentum = 0.9F, .gradient_clip = 1}}) {
       Network network(spec, 50, isa);
       const Counted counted = CountAfterFirstStep(network, spec, step);
       INFO(IsaName(isa) << ", momentum " << step.momentum);

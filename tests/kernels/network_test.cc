@@ -24,12 +24,12 @@ std::vector<model::ModelSpec> Models() {
           Spec(12, {"dense 65 nobias", "relu", "relu", "dense 6", "relu"})};
 }
 
-struct Batch {
+struct Examples {
   std::vector<float> x;
   std::vector<std::int32_t> y;
 };
 
-Batch RandomBatch(const model::ModelSpec& spec, std::size_t rows, std::uint64_t seed) {
+Examples RandomBatch(const model::ModelSpec& spec, std::size_t rows, std::uint64_t seed) {
   return {test::RandomFloats(rows * spec.input_values(), seed),
           test::RandomLabels(rows, spec.outputs(), seed + 1)};
 }
@@ -51,12 +51,13 @@ TEST_CASE("an untrained ten-class softmax has loss 2.302585", "[unit]") {
   const model::Params params = model::InitialParams(spec, model::Initialiser::kZeros, 1);
   for (const Isa isa : AvailableIsas()) {
     Network network(spec, 10, isa);
-    const Batch batch = RandomBatch(spec, 10, 1);
-    CHECK(std::abs(network.Evaluate(params.values(), batch.x.data(), batch.y.data(), 10).loss_sum /
-                       10 -
-                   2.302585092994046) < 1e-14);
+    const Examples batch = RandomBatch(spec, 10, 1);
+    CHECK(
+        std::abs(network.Evaluate(params.values(), {batch.x.data(), batch.y.data(), 10}).loss_sum /
+                     10 -
+                 2.302585092994046) < 1e-14);
     model::Params trained = params;
-    CHECK(std::abs(network.TrainStep(trained.values(), batch.x.data(), batch.y.data(), 10,
+    CHECK(std::abs(network.TrainStep(trained.values(), {batch.x.data(), batch.y.data(), 10},
                                      {.learning_rate = 0.1F}) -
                    2.302585092994046) < 1e-14);
   }
@@ -67,14 +68,14 @@ TEST_CASE("outputs, loss and gradient are those of the double reference", "[unit
     for (const model::ModelSpec& spec : Models()) {
       for (const std::size_t rows : test::Sizes{1, 2, 7, 10, 16, 17}) {
         test::Unaligned params(test::RandomFloats(spec.layout()->values(), 3, 0.5F));
-        const Batch batch = RandomBatch(spec, rows, rows);
+        const Examples batch = RandomBatch(spec, rows, rows);
         const test::ReferenceNetwork reference(spec);
         const auto expected =
             reference.Gradient(Widen(params.values()), batch.x.data(), batch.y.data(), rows);
         Network network(spec, 17, isa);
         test::Unaligned gradient(std::vector<float>(params.values().size(), 77));
-        const double loss = network.Gradient(params.values(), batch.x.data(), batch.y.data(), rows,
-                                             gradient.values());
+        const double loss = network.Gradient(
+            params.values(), {batch.x.data(), batch.y.data(), rows}, gradient.values());
         std::vector<float> outputs(rows * spec.outputs());
         network.Outputs(params.values(), batch.x.data(), rows, outputs);
 
@@ -90,13 +91,13 @@ TEST_CASE("outputs, loss and gradient are those of the double reference", "[unit
 
 TEST_CASE("the gradient is the slope of the loss", "[unit]") {
   const model::ModelSpec spec = Spec(20, {"dense 17", "relu", "dense 7"});
-  const Batch batch = RandomBatch(spec, 5, 9);
+  const Examples batch = RandomBatch(spec, 5, 9);
   const std::vector<float> params = test::RandomFloats(spec.layout()->values(), 4, 0.5F);
   const test::ReferenceNetwork reference(spec);
   for (const Isa isa : AvailableIsas()) {
     Network network(spec, 5, isa);
     std::vector<float> gradient(params.size());
-    network.Gradient(params, batch.x.data(), batch.y.data(), 5, gradient);
+    network.Gradient(params, {batch.x.data(), batch.y.data(), 5}, gradient);
     for (std::size_t i = 0; i < params.size(); i += 13) {
       constexpr double kStep = 1e-6;
       std::vector<double> moved = Widen(params);
@@ -111,7 +112,7 @@ TEST_CASE("the gradient is the slope of the loss", "[unit]") {
 }
 
 TEST_CASE("every kind of step follows the double reference over many steps", "[unit]") {
-  const std::vector<SgdStep> steps{
+  const std::vector<OptimiserStep> steps{
       {.learning_rate = 0.1F},
       {.learning_rate = 0.1F, .weight_decay = 0.01F},
       {.learning_rate = 0.05F, .momentum = 0.9F},
@@ -128,8 +129,8 @@ TEST_CASE("every kind of step follows the double reference over many steps", "[u
       Network network(spec, 10, isa);
       for (std::uint64_t t = 0; t < 12; ++t) {
         const std::size_t rows = t % 4 == 3 ? 3 : 10;  // a smaller last batch
-        const Batch batch = RandomBatch(spec, rows, 100 + t);
-        network.TrainStep(params.values(), batch.x.data(), batch.y.data(), rows, steps[s]);
+        const Examples batch = RandomBatch(spec, rows, 100 + t);
+        network.TrainStep(params.values(), {batch.x.data(), batch.y.data(), rows}, steps[s]);
         const auto step = reference.Gradient(expected, batch.x.data(), batch.y.data(), rows);
         reference.Update(expected, step.gradient, velocity, steps[s]);
       }
@@ -146,10 +147,10 @@ TEST_CASE("adding the gradient straight into the weights changes no bit", "[unit
       std::vector<float> separate = fused;
       Network network(spec, 10, isa);
       for (std::uint64_t t = 0; t < 5; ++t) {
-        const Batch batch = RandomBatch(spec, 10, t);
-        network.TrainStep(fused, batch.x.data(), batch.y.data(), 10, {.learning_rate = 0.1F});
+        const Examples batch = RandomBatch(spec, 10, t);
+        network.TrainStep(fused, {batch.x.data(), batch.y.data(), 10}, {.learning_rate = 0.1F});
         // A clip that is never reached takes the path with a gradient of its own.
-        network.TrainStep(separate, batch.x.data(), batch.y.data(), 10,
+        network.TrainStep(separate, {batch.x.data(), batch.y.data(), 10},
                           {.learning_rate = 0.1F, .gradient_clip = 1e30});
       }
       INFO(IsaName(isa));
@@ -162,14 +163,15 @@ TEST_CASE("adding the gradient straight into the weights changes no bit", "[unit
 
 TEST_CASE("a task starts without the velocity of the one before", "[unit]") {
   const model::ModelSpec spec = Spec(17, {"dense 10"});
-  const SgdStep step{.learning_rate = 0.1F, .momentum = 0.9F};
-  const Batch batch = RandomBatch(spec, 10, 1);
+  const OptimiserStep step{.learning_rate = 0.1F, .momentum = 0.9F};
+  const Examples batch = RandomBatch(spec, 10, 1);
   Network network(spec, 10, DetectIsa());
   std::vector<std::vector<float>> results;
   for (int task = 0; task < 2; ++task) {
     network.BeginTask();
     std::vector<float> params(spec.layout()->values());
-    for (int t = 0; t < 3; ++t) network.TrainStep(params, batch.x.data(), batch.y.data(), 10, step);
+    for (int t = 0; t < 3; ++t)
+      network.TrainStep(params, {batch.x.data(), batch.y.data(), 10}, step);
     results.push_back(params);
   }
   CHECK(results[0] == results[1]);
@@ -178,14 +180,14 @@ TEST_CASE("a task starts without the velocity of the one before", "[unit]") {
 TEST_CASE("evaluation does not depend on how its rows are cut", "[unit]") {
   const model::ModelSpec spec = Spec(33, {"dense 15", "relu", "dense 10"});
   const std::vector<float> params = test::RandomFloats(spec.layout()->values(), 7);
-  const Batch batch = RandomBatch(spec, 300, 8);
+  const Examples batch = RandomBatch(spec, 300, 8);
   for (const Isa isa : AvailableIsas()) {
     Network network(spec, 10, isa);
-    const Evaluation whole = network.Evaluate(params, batch.x.data(), batch.y.data(), 300);
+    const Evaluation whole = network.Evaluate(params, {batch.x.data(), batch.y.data(), 300});
     Evaluation rows;
     for (std::size_t r = 0; r < 300; ++r) {
       const Evaluation one =
-          network.Evaluate(params, batch.x.data() + r * 33, batch.y.data() + r, 1);
+          network.Evaluate(params, {batch.x.data() + r * 33, batch.y.data() + r, 1});
       rows.loss_sum += one.loss_sum;
       rows.correct += one.correct;
     }
@@ -198,7 +200,7 @@ TEST_CASE("evaluation does not depend on how its rows are cut", "[unit]") {
 TEST_CASE("evaluation agrees with the double reference", "[unit]") {
   const model::ModelSpec spec = Spec(20, {"dense 17", "relu", "dense 7"});
   const std::vector<float> params = test::RandomFloats(spec.layout()->values(), 7);
-  const Batch batch = RandomBatch(spec, 200, 8);
+  const Examples batch = RandomBatch(spec, 200, 8);
   const test::ReferenceNetwork reference(spec);
   std::size_t correct = 0;
   for (std::size_t r = 0; r < 200; ++r) {
@@ -207,7 +209,7 @@ TEST_CASE("evaluation agrees with the double reference", "[unit]") {
   }
   for (const Isa isa : AvailableIsas()) {
     Network network(spec, 1, isa);
-    const Evaluation result = network.Evaluate(params, batch.x.data(), batch.y.data(), 200);
+    const Evaluation result = network.Evaluate(params, {batch.x.data(), batch.y.data(), 200});
     CHECK(result.correct == correct);
     CHECK(std::abs(result.loss_sum / 200 -
                    reference.Loss(Widen(params), batch.x.data(), batch.y.data(), 200)) < 1e-5);
@@ -216,13 +218,13 @@ TEST_CASE("evaluation agrees with the double reference", "[unit]") {
 
 TEST_CASE("a diverging model shows in the loss and in the parameters", "[unit]") {
   const model::ModelSpec spec = Spec(20, {"dense 17", "relu", "dense 7"});
-  const Batch batch = RandomBatch(spec, 10, 1);
+  const Examples batch = RandomBatch(spec, 10, 1);
   for (const Isa isa : AvailableIsas()) {
     for (const float momentum : {0.0F, 0.9F}) {
       Network network(spec, 10, isa);
       std::vector<float> params = test::RandomFloats(spec.layout()->values(), 2);
       params[40] = std::numeric_limits<float>::quiet_NaN();
-      const double loss = network.TrainStep(params, batch.x.data(), batch.y.data(), 10,
+      const double loss = network.TrainStep(params, {batch.x.data(), batch.y.data(), 10},
                                             {.learning_rate = 0.1F, .momentum = momentum});
       CHECK(std::isnan(loss));
       CHECK(
@@ -237,8 +239,8 @@ std::vector<float> TrainOnce(const model::ModelSpec& spec, std::size_t max_batch
   Network network(spec, max_batch, DetectIsa());
   std::vector<float> params = test::RandomFloats(spec.layout()->values(), 2);
   for (std::uint64_t t = 0; t < 5; ++t) {
-    const Batch batch = RandomBatch(spec, 10, 100 * client + t);
-    network.TrainStep(params, batch.x.data(), batch.y.data(), 10, {.learning_rate = 0.1F});
+    const Examples batch = RandomBatch(spec, 10, 100 * client + t);
+    network.TrainStep(params, {batch.x.data(), batch.y.data(), 10}, {.learning_rate = 0.1F});
   }
   return params;
 }

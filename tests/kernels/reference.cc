@@ -47,7 +47,7 @@ std::vector<std::vector<double>> ReferenceNetwork::Activations(const std::vector
         for (std::size_t k = 0; k < x.size(); ++k) y[o] += weights[o * x.size() + k] * x[k];
         if (dense->has_bias) y[o] += params[spec_.layout()->Offset(dense->bias) + o];
       }
-    } else if (std::holds_alternative<model::ReluLayer>(layer)) {
+    } else if (std::holds_alternative<model::ActivationLayer>(layer)) {
       for (double& value : y) value = std::max(value, 0.0);
     }
     values.push_back(y);
@@ -92,7 +92,7 @@ void ReferenceNetwork::AddGradient(const std::vector<double>& params, const floa
         if (dense->has_bias) gradient[spec_.layout()->Offset(dense->bias) + o] += delta[o];
       }
       delta = below;
-    } else if (std::holds_alternative<model::ReluLayer>(spec_.layers()[i])) {
+    } else if (std::holds_alternative<model::ActivationLayer>(spec_.layers()[i])) {
       for (std::size_t k = 0; k < x.size(); ++k) delta[k] = x[k] > 0 ? delta[k] : 0;
     }
   }
@@ -109,7 +109,7 @@ ReferenceStep ReferenceNetwork::Gradient(const std::vector<double>& params, cons
 }
 
 void ReferenceNetwork::Update(std::vector<double>& params, std::vector<double> gradient,
-                              std::vector<double>& velocity, const SgdStep& step) const {
+                              std::vector<double>& velocity, const OptimiserStep& step) const {
   double norm = 0;
   for (const double g : gradient) norm += g * g;
   norm = std::sqrt(norm);

@@ -49,7 +49,7 @@ class ReferenceNetwork {
                                        const std::int32_t* y, std::size_t rows) const;
   // torch.optim.SGD, with clipping before the decay.
   void Update(std::vector<double>& params, std::vector<double> gradient,
-              std::vector<double>& velocity, const SgdStep& step) const;
+              std::vector<double>& velocity, const OptimiserStep& step) const;
 
  private:
   // The values after every layer, the input first.

@@ -1,0 +1,55 @@
+#include "kernels/nn/shortcut.h"
+
+#include <algorithm>
+
+namespace skep::kernels {
+namespace {
+
+// Calls `visit(in the result, in the kept value)` with the offsets of each place that meets.
+template <class Visit>
+void ForEachPlace(const model::AddLayer& add, const Visit& visit) {
+  const bool is_image = add.shape.kind == model::Shape::Kind::kImage;
+  const std::size_t row_stride = is_image ? add.stride : 1;
+  for (std::size_t i = 0; i < add.shape.height; ++i) {
+    for (std::size_t j = 0; j < add.shape.width; ++j) {
+      visit((i * add.shape.width + j) * add.shape.channels,
+            (i * row_stride * add.kept.width + j * add.stride) * add.kept.channels);
+    }
+  }
+}
+
+}  // namespace
+
+void AddShortcut(const model::AddLayer& add, std::size_t rows, ConstRows kept, ConstRows x,
+                 Rows y) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* from = kept.data + r * kept.stride;
+    const float* in = x.data + r * x.stride;
+    float* out = y.data + r * y.stride;
+    std::copy_n(in, add.shape.Values(), out);
+    ForEachPlace(add, [&](std::size_t at, std::size_t kept_at) {
+      for (std::size_t c = 0; c < add.kept.channels; ++c) out[at + c] += from[kept_at + c];
+    });
+  }
+}
+
+void KeepShortcutGradient(const model::AddLayer& add, std::size_t rows, ConstRows dy, Rows slot) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* from = dy.data + r * dy.stride;
+    float* to = slot.data + r * slot.stride;
+    std::fill_n(to, add.kept.Values(), 0.0F);
+    ForEachPlace(add, [&](std::size_t at, std::size_t kept_at) {
+      std::copy_n(from + at, add.kept.channels, to + kept_at);
+    });
+  }
+}
+
+void AddShortcutGradient(std::size_t rows, std::size_t values, ConstRows slot, Rows dy) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* from = slot.data + r * slot.stride;
+    float* to = dy.data + r * dy.stride;
+    for (std::size_t i = 0; i < values; ++i) to[i] += from[i];
+  }
+}
+
+}  // namespace skep::kernels

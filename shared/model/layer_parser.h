@@ -1,0 +1,82 @@
+// LayerParser: lines of the `layers` syntax, one after another, to layers and tensors.
+//
+// For ModelSpec::Parse alone. One thread. Errors: SKEP-1301, naming the line.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/model/layers.h"
+#include "shared/model/layout.h"
+
+namespace skep::model {
+
+class LayerParser {
+ public:
+  // What flows into the first layer; `is_single_size`: [length] or [values].
+  LayerParser(const Shape& input, bool is_single_size);
+
+  [[nodiscard]] Status Add(const std::string& line);
+  // After the last line.
+  [[nodiscard]] Status End() const;
+
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  [[nodiscard]] std::uint32_t input_symbols() const { return symbols_; }
+  [[nodiscard]] bool has_batch_norm() const { return has_batch_norm_; }
+  std::vector<Layer> layers;
+  std::vector<Shape> shapes;  // what flows out of each layer
+  std::vector<TensorSpec> tensors;
+
+ private:
+  struct Words;
+  struct Residual {
+    std::size_t slot;
+    Shape shape;
+  };
+
+  [[nodiscard]] Error Refuse(const std::string& reason, const std::string& hint = "") const;
+  [[nodiscard]] Status Dispatch(Words& words);
+  [[nodiscard]] Status AddDense(Words& words);
+  [[nodiscard]] Status AddConv(Words& words);
+  [[nodiscard]] Status AddConv1d(Words& words);
+  [[nodiscard]] Status AddConvolution(Words& words, ConvLayer conv, bool is_same, bool is_image);
+  [[nodiscard]] Status AddActivation(Activation kind);
+  [[nodiscard]] Status AddPool(Words& words, Shape::Kind kind, bool is_maximum);
+  [[nodiscard]] Status AddGlobalPool();
+  [[nodiscard]] Status AddFlatten();
+  [[nodiscard]] Status AddDropout(Words& words);
+  [[nodiscard]] Status AddNorm(Words& words);
+  [[nodiscard]] Status AddEmbedding(Words& words);
+  [[nodiscard]] Status AddPositions();
+  [[nodiscard]] Status AddRecurrent(Words& words, RecurrentLayer::Kind kind);
+  [[nodiscard]] Status AddAttention(Words& words);
+  [[nodiscard]] Status AddResidual();
+  [[nodiscard]] Status AddAdd();
+
+  // Channel-last order from here on (images arrive channel-major).
+  void EnsureChannelLast();
+  // Plain values in channel-major order.
+  void Flatten();
+  [[nodiscard]] Status NeedSequence() const;
+  void Push(Layer layer);
+  std::string NextName(const std::string& kind);
+  std::size_t AddTensor(const std::string& name, std::vector<std::uint32_t> shape);
+
+  Shape shape_;
+  bool is_single_size_;     // of the input: an embedding may read it as a sequence of symbols
+  bool is_channel_major_;   // an image that no layer has turned yet
+  std::size_t number_ = 0;  // of the line, from 1
+  std::string line_;
+  std::uint32_t symbols_ = 0;
+  bool has_batch_norm_ = false;
+  std::map<std::string, std::uint32_t> ordinals_;
+  std::vector<Residual> open_;
+};
+
+// Words that start a line.
+[[nodiscard]] std::vector<std::string_view> LayerWords();
+
+}  // namespace skep::model
