@@ -12,6 +12,12 @@ struct Maker {
   std::unique_ptr<Layer> operator()(const model::DenseLayer& layer) const {
     return MakeDense(layer, context);
   }
+  std::unique_ptr<Layer> operator()(const model::ActivationLayer& layer) const {
+    return MakeActivation(layer, context);
+  }
+  std::unique_ptr<Layer> operator()(const model::TransposeLayer& layer) const {
+    return MakeTranspose(layer, context);
+  }
   template <class Other>
   std::unique_ptr<Layer> operator()(const Other&) const {
     SKEP_CHECK(false);
