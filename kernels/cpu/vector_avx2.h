@@ -51,6 +51,21 @@ struct Vector {
   static Reg WherePositive(Reg gate, Reg v) {
     return _mm256_and_ps(_mm256_cmp_ps(gate, Zero(), _CMP_GT_OQ), v);
   }
+  // yes where gate > 0, else no (also where gate is NaN).
+  static Reg WherePositive(Reg gate, Reg yes, Reg no) {
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(gate, Zero(), _CMP_GT_OQ));
+  }
+  // max(a, b); NaN where one of them is.
+  static Reg MaxOrNan(Reg a, Reg b) {
+    return _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+  }
+  // v where a value is the largest, or NaN, and 0 where it is not; and the other way round.
+  static Reg WhereLargest(Reg value, Reg largest, Reg v) {
+    return _mm256_and_ps(IsLargest(value, largest), v);
+  }
+  static Reg WhereSmaller(Reg value, Reg largest, Reg v) {
+    return _mm256_andnot_ps(IsLargest(value, largest), v);
+  }
   // v, and 0 in the lanes that are not in `m`.
   static Reg Keep(Reg v, Mask m) { return _mm256_and_ps(_mm256_castsi256_ps(m), v); }
   // The largest lane; any lane where one is NaN.
@@ -75,6 +90,12 @@ struct Vector {
   static Quad QuadAdd(Quad a, Quad b) { return _mm_add_ps(a, b); }
   // max(0, v); NaN stays NaN.
   static Quad QuadRelu(Quad v) { return _mm_max_ps(_mm_setzero_ps(), v); }
+
+ private:
+  static Reg IsLargest(Reg value, Reg largest) {
+    return _mm256_or_ps(_mm256_cmp_ps(value, largest, _CMP_EQ_OQ),
+                        _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+  }
 };
 
 }  // namespace

@@ -40,6 +40,21 @@ struct Vector {
   static Reg WherePositive(Reg gate, Reg v) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(gate, Zero(), _CMP_GT_OQ), v);
   }
+  // yes where gate > 0, else no (also where gate is NaN).
+  static Reg WherePositive(Reg gate, Reg yes, Reg no) {
+    return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(gate, Zero(), _CMP_GT_OQ), yes);
+  }
+  // max(a, b); NaN where one of them is.
+  static Reg MaxOrNan(Reg a, Reg b) {
+    return _mm512_mask_mov_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+  }
+  // v where a value is the largest, or NaN, and 0 where it is not; and the other way round.
+  static Reg WhereLargest(Reg value, Reg largest, Reg v) {
+    return _mm512_maskz_mov_ps(IsLargest(value, largest), v);
+  }
+  static Reg WhereSmaller(Reg value, Reg largest, Reg v) {
+    return _mm512_maskz_mov_ps(static_cast<Mask>(~IsLargest(value, largest)), v);
+  }
   // v, and 0 in the lanes that are not in `m`.
   static Reg Keep(Reg v, Mask m) { return _mm512_maskz_mov_ps(m, v); }
   // The largest lane; any lane where one is NaN.
@@ -63,6 +78,12 @@ struct Vector {
   static Quad QuadAdd(Quad a, Quad b) { return _mm_add_ps(a, b); }
   // max(0, v); NaN stays NaN.
   static Quad QuadRelu(Quad v) { return _mm_max_ps(_mm_setzero_ps(), v); }
+
+ private:
+  static Mask IsLargest(Reg value, Reg largest) {
+    return static_cast<Mask>(_mm512_cmp_ps_mask(value, largest, _CMP_EQ_OQ) |
+                             _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q));
+  }
 };
 
 }  // namespace

@@ -59,6 +59,23 @@ struct Vector {
     const auto positive = gate > Zero();
     return Choose(reinterpret_cast<Bits>(positive), v, Zero());
   }
+  // yes where gate > 0, else no (also where gate is NaN).
+  static Reg WherePositive(Reg gate, Reg yes, Reg no) {
+    const auto positive = gate > Zero();
+    return Choose(reinterpret_cast<Bits>(positive), yes, no);
+  }
+  // max(a, b); NaN where one of them is.
+  static Reg MaxOrNan(Reg a, Reg b) {
+    const auto is_nan = a != a;
+    return Choose(reinterpret_cast<Bits>(is_nan), a, Max(a, b));
+  }
+  // v where a value is the largest, or NaN, and 0 where it is not; and the other way round.
+  static Reg WhereLargest(Reg value, Reg largest, Reg v) {
+    return Choose(IsLargest(value, largest), v, Zero());
+  }
+  static Reg WhereSmaller(Reg value, Reg largest, Reg v) {
+    return Choose(IsLargest(value, largest), Zero(), v);
+  }
   // v, and 0 in the lanes that are not in `m`.
   static Reg Keep(Reg v, Mask m) {
     for (std::size_t i = m; i < kLanes; ++i) v[i] = 0;
@@ -88,6 +105,11 @@ struct Vector {
   static Quad QuadRelu(Quad v) { return Max(Zero(), v); }
 
  private:
+  static Bits IsLargest(Reg value, Reg largest) {
+    const auto is_equal = value == largest;
+    const auto is_nan = value != value;
+    return reinterpret_cast<Bits>(is_equal) | reinterpret_cast<Bits>(is_nan);
+  }
   static Reg Choose(Bits mask, Reg yes, Reg no) {
     const Bits chosen = (mask & reinterpret_cast<Bits>(yes)) | (~mask & reinterpret_cast<Bits>(no));
     return reinterpret_cast<Reg>(chosen);
