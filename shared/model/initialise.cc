@@ -38,7 +38,7 @@ class Rules {
   void operator()(const ConvLayer& layer) {
     const double window = double{1} * layer.kernel_height * layer.kernel_width;
     const double fan_in = window * layer.in.channels / layer.groups;
-    Weight(layer.weight, fan_in, window * layer.out.channels / layer.groups);
+    Weight(layer.weight, fan_in, window * layer.out.channels);  // as TensorFlow, groups or not
     if (layer.has_bias) Bias(layer.bias, fan_in);
   }
   void operator()(const NormLayer& layer) {

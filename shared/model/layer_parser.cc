@@ -1,7 +1,7 @@
 #include "shared/model/layer_parser.h"
 
+#include <algorithm>
 #include <charconv>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -113,9 +113,7 @@ std::vector<std::string_view> LayerWords() {
 }
 
 LayerParser::LayerParser(const Shape& input, bool is_single_size)
-    : shape_(input),
-      is_single_size_(is_single_size),
-      is_channel_major_(input.kind == Kind::kImage) {}
+    : shape_(input), is_single_size_(is_single_size), is_data_order_(true) {}
 
 Error LayerParser::Refuse(const std::string& reason, const std::string& hint) const {
   return Error{1301,
@@ -128,19 +126,25 @@ Status LayerParser::Add(const std::string& line) {
   line_ = line;
   Words words(line);
   SKEP_TRY(Dispatch(words));
-  if (!words.AtEnd()) {
-    const std::string& word = words.rest[words.next];
-    const std::string suggestion =
-        Suggest(word, {"nobias", "same", "valid", "stride", "groups", "causal", "symbols"});
-    return Refuse("unknown word \"" + word + "\"",
-                  suggestion.empty() ? "" : "did you mean \"" + suggestion + "\"?");
+  return words.AtEnd() ? Ok() : RefuseRest(words.rest[words.next]);
+}
+
+// A word that no rule took: misspelt, or twice, or of another layer.
+Status LayerParser::RefuseRest(const std::string& word) const {
+  const std::vector<std::string_view> options{"nobias", "same",   "valid",  "stride",
+                                              "groups", "causal", "symbols"};
+  if (std::find(options.begin(), options.end(), word) != options.end()) {
+    return Refuse("\"" + word + "\" has no place here");
   }
-  return Ok();
+  const std::string suggestion = Suggest(word, options);
+  return Refuse("unknown word \"" + word + "\"",
+                suggestion.empty() ? "" : "did you mean \"" + suggestion + "\"?");
 }
 
 Status LayerParser::Dispatch(Words& words) {
   const std::string& kind = words.kind;
-  if (kind != "flatten") EnsureChannelLast();
+  // These two leave an image of the data as it is: they see its values only.
+  if (kind != "flatten" && kind != "dense") EnsureChannelLast();
   if (kind == "dense") return AddDense(words);
   if (kind == "conv") return AddConv(words);
   if (kind == "conv1d") return AddConv1d(words);
@@ -188,17 +192,17 @@ std::size_t LayerParser::AddTensor(const std::string& name, std::vector<std::uin
 }
 
 void LayerParser::EnsureChannelLast() {
-  if (!is_channel_major_) return;
-  is_channel_major_ = false;
-  if (shape_.channels == 1 || shape_.Pixels() == 1) return;
+  if (!is_data_order_) return;
+  is_data_order_ = false;
+  if (shape_.kind != Kind::kImage || shape_.channels == 1 || shape_.Pixels() == 1) return;
   Push(TransposeLayer{
       .pixels = shape_.Pixels(), .channels = shape_.channels, .to_channel_last = true});
 }
 
 void LayerParser::Flatten() {
   const Shape in = shape_;
-  const bool turns = !is_channel_major_ && in.channels > 1 && in.Pixels() > 1;
-  is_channel_major_ = false;
+  const bool turns = !is_data_order_ && in.channels > 1 && in.Pixels() > 1;
+  is_data_order_ = false;
   shape_ = {.kind = Kind::kValues, .channels = in.Values()};
   if (!turns) return;
   Push(TransposeLayer{.pixels = in.Pixels(), .channels = in.channels, .to_channel_last = false});
@@ -221,6 +225,7 @@ Status LayerParser::AddDense(Words& words) {
   if (outputs == 0) return Refuse("\"" + number + "\" is no number of outputs; at least 1");
   const bool has_bias = !words.TakeFlag("nobias");
   if (shape_.kind == Kind::kImage) Flatten();
+  is_data_order_ = false;
   if (!Fits(shape_.Pixels(), outputs, 1)) return Refuse("more than 2^32 values flow out");
   DenseLayer dense{.positions = shape_.Pixels(),
                    .inputs = shape_.channels,
@@ -471,7 +476,9 @@ Status LayerParser::AddAdd() {
   if (open_.empty()) return Refuse("there is no \"residual\" before it");
   const Residual kept = open_.back();
   open_.pop_back();
-  const auto stride_of = [](std::uint32_t from, std::uint32_t to) { return (from + to - 1) / to; };
+  const auto stride_of = [](std::uint64_t from, std::uint64_t to) {
+    return static_cast<std::uint32_t>((from + to - 1) / to);
+  };
   AddLayer add{.slot = kept.slot, .kept = kept.shape, .shape = shape_};
   add.stride = stride_of(kept.shape.width, shape_.width);
   const bool fits =

@@ -38,6 +38,7 @@ class LayerParser {
   };
 
   [[nodiscard]] Error Refuse(const std::string& reason, const std::string& hint = "") const;
+  [[nodiscard]] Status RefuseRest(const std::string& word) const;
   [[nodiscard]] Status Dispatch(Words& words);
   [[nodiscard]] Status AddDense(Words& words);
   [[nodiscard]] Status AddConv(Words& words);
@@ -58,7 +59,7 @@ class LayerParser {
 
   // Channel-last order from here on (images arrive channel-major).
   void EnsureChannelLast();
-  // Plain values in channel-major order.
+  // Plain values: in channel-major order, or in that of the data where nothing came before.
   void Flatten();
   [[nodiscard]] Status NeedSequence() const;
   void Push(Layer layer);
@@ -67,7 +68,7 @@ class LayerParser {
 
   Shape shape_;
   bool is_single_size_;     // of the input: an embedding may read it as a sequence of symbols
-  bool is_channel_major_;   // an image that no layer has turned yet
+  bool is_data_order_;      // nothing came before: an image is channel-major
   std::size_t number_ = 0;  // of the line, from 1
   std::string line_;
   std::uint32_t symbols_ = 0;

@@ -36,7 +36,7 @@ class ModelSpec {
   // What flows out of each layer.
   [[nodiscard]] const std::vector<Shape>& shapes() const { return shapes_; }
   [[nodiscard]] const LayoutPtr& layout() const { return layout_; }
-  // Needs more than one row in every batch of training (batch norm over plain values).
+  // Needs more than one row in every batch of training.
   [[nodiscard]] bool has_batch_norm() const { return has_batch_norm_; }
 
  private:

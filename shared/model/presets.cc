@@ -4,7 +4,6 @@
 #include <numeric>
 #include <string_view>
 
-#include "shared/base/suggest.h"
 #include "shared/model/model_spec.h"
 
 namespace skep::model {
@@ -206,6 +205,10 @@ Result<std::vector<std::string>> PresetLines(const std::string& architecture,
                  "model.architecture \"" + architecture + "\" does not take an input of " +
                      std::to_string(wishes.input.size()) + " sizes",
                  std::string("it takes ") + Wanted(preset->takes)};
+  }
+  if (wishes.classes == 0) {
+    return Error{1301, "model.architecture \"" + architecture + "\" needs the number of classes",
+                 "the data do not say it: set model.classes"};
   }
   return preset->lines(wishes);
 }
