@@ -1,0 +1,27 @@
+// The loops of sequences for AVX2 and FMA.
+#include "kernels/cpu/vector_avx2.h"
+// The bodies are written over the vector above.
+#include "kernels/cpu/sequence_base.h"
+// The exponential needs the base.
+#include "kernels/cpu/exp_body.h"
+// Gates and softmax need the exponential.
+#include "kernels/cpu/sequence_gates_body.h"
+#include "kernels/cpu/sequence_product_body.h"
+#include "kernels/cpu/sequence_softmax_body.h"
+
+namespace skep::kernels {
+
+const SequenceLoops kSequenceLoopsAvx2{.tile_rows = kTileRows,
+                                       .pack_panels = PackPanels,
+                                       .panel_product = Product,
+                                       .pack_rows = PackRows,
+                                       .panel_gradient = Gradient,
+                                       .column_sums = SumColumns,
+                                       .lstm_step = StepLstm,
+                                       .lstm_step_gradient = StepLstmGradient,
+                                       .gru_step = StepGru,
+                                       .gru_step_gradient = StepGruGradient,
+                                       .score_softmax = Softmax,
+                                       .score_softmax_gradient = SoftmaxGradient};
+
+}  // namespace skep::kernels

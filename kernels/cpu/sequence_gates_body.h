@@ -1,0 +1,143 @@
+// Gates of recurrent layers, written once over `Vector`: include after exp_body.h.
+//
+// All that happens to a unit in one step, or in the gradient of one, is one pass over it.
+#pragma once
+
+#include "kernels/sequence_loops.h"
+
+namespace skep::kernels {
+namespace {
+
+// Derivatives, from the value of the function: s (1 - s), 1 - t^2.
+Reg SlopeOfSigmoid(Reg s) {
+  return Vector::Mul(s, Vector::Sub(Vector::Set(1.0F), s));
+}
+
+Reg SlopeOfTanh(Reg t) {
+  return Vector::Mul(Vector::Sub(Vector::Set(1.0F), t), Vector::Add(Vector::Set(1.0F), t));
+}
+
+void StepLstm(const LstmStep& op) {
+  const std::size_t hidden = op.hidden;
+  for (std::size_t r = 0; r < op.rows; ++r) {
+    float* gates = op.gates + r * op.gates_row;
+    const float* recurrent = op.recurrent + r * 4 * hidden;
+    for (std::size_t j = 0; j < hidden; j += kLanes) {
+      const Mask lanes = Vector::FirstLanes(Least(kLanes, hidden - j));
+      const auto sum = [&](std::size_t gate) {
+        const std::size_t at = gate * hidden + j;
+        return Vector::Add(Vector::Load(gates + at, lanes), Vector::Load(recurrent + at, lanes));
+      };
+      const Reg input = Sigmoid(sum(0));
+      const Reg forget = Sigmoid(sum(1));
+      const Reg candidate = Tanh(sum(2));
+      const Reg output = Sigmoid(sum(3));
+      const std::size_t at = r * hidden + j;
+      const Reg cell = Vector::Fma(forget, Vector::Load(op.cell_before + at, lanes),
+                                   Vector::Mul(input, candidate));
+      const Reg cell_tanh = Tanh(cell);
+      const Reg state = Vector::Mul(output, cell_tanh);
+      Vector::Store(gates + j, input, lanes);
+      Vector::Store(gates + hidden + j, forget, lanes);
+      Vector::Store(gates + 2 * hidden + j, candidate, lanes);
+      Vector::Store(gates + 3 * hidden + j, output, lanes);
+      Vector::Store(op.cell + at, cell, lanes);
+      Vector::Store(op.cell_tanh + at, cell_tanh, lanes);
+      Vector::Store(op.state + at, state, lanes);
+      Vector::Store(op.y + r * op.y_row + j, state, lanes);
+    }
+  }
+}
+
+void StepLstmGradient(const LstmStepGradient& op) {
+  const std::size_t hidden = op.hidden;
+  for (std::size_t r = 0; r < op.rows; ++r) {
+    float* gates = op.gates + r * op.gates_row;
+    for (std::size_t j = 0; j < hidden; j += kLanes) {
+      const Mask lanes = Vector::FirstLanes(Least(kLanes, hidden - j));
+      const std::size_t at = r * hidden + j;
+      const Reg input = Vector::Load(gates + j, lanes);
+      const Reg forget = Vector::Load(gates + hidden + j, lanes);
+      const Reg candidate = Vector::Load(gates + 2 * hidden + j, lanes);
+      const Reg output = Vector::Load(gates + 3 * hidden + j, lanes);
+      const Reg cell_tanh = Vector::Load(op.cell_tanh + at, lanes);
+      const Reg dstate = Vector::Add(Vector::Load(op.dy + r * op.dy_row + j, lanes),
+                                     Vector::Load(op.dstate + at, lanes));
+      const Reg dcell = Vector::Fma(Vector::Mul(dstate, output), SlopeOfTanh(cell_tanh),
+                                    Vector::Load(op.dcell + at, lanes));
+      const Reg dinput = Vector::Mul(Vector::Mul(dcell, candidate), SlopeOfSigmoid(input));
+      const Reg dforget = Vector::Mul(Vector::Mul(dcell, Vector::Load(op.cell_before + at, lanes)),
+                                      SlopeOfSigmoid(forget));
+      const Reg dcandidate = Vector::Mul(Vector::Mul(dcell, input), SlopeOfTanh(candidate));
+      const Reg doutput = Vector::Mul(Vector::Mul(dstate, cell_tanh), SlopeOfSigmoid(output));
+      Vector::Store(gates + j, dinput, lanes);
+      Vector::Store(gates + hidden + j, dforget, lanes);
+      Vector::Store(gates + 2 * hidden + j, dcandidate, lanes);
+      Vector::Store(gates + 3 * hidden + j, doutput, lanes);
+      Vector::Store(op.dcell + at, Vector::Mul(dcell, forget), lanes);
+    }
+  }
+}
+
+void StepGru(const GruStep& op) {
+  const std::size_t hidden = op.hidden;
+  for (std::size_t r = 0; r < op.rows; ++r) {
+    float* gates = op.gates + r * op.gates_row;
+    const float* recurrent = op.recurrent + r * 3 * hidden;
+    for (std::size_t j = 0; j < hidden; j += kLanes) {
+      const Mask lanes = Vector::FirstLanes(Least(kLanes, hidden - j));
+      const std::size_t at = r * hidden + j;
+      const Reg reset =
+          Sigmoid(Vector::Add(Vector::Load(gates + j, lanes), Vector::Load(recurrent + j, lanes)));
+      const Reg update = Sigmoid(Vector::Add(Vector::Load(gates + hidden + j, lanes),
+                                             Vector::Load(recurrent + hidden + j, lanes)));
+      const Reg recurrent_new = Vector::Add(Vector::Load(recurrent + 2 * hidden + j, lanes),
+                                            Vector::Load(op.bias_new + j, lanes));
+      const Reg candidate =
+          Tanh(Vector::Fma(reset, recurrent_new, Vector::Load(gates + 2 * hidden + j, lanes)));
+      // (1 - z) n + z h
+      const Reg before = Vector::Load(op.state_before + at, lanes);
+      const Reg state = Vector::Fma(update, Vector::Sub(before, candidate), candidate);
+      Vector::Store(gates + j, reset, lanes);
+      Vector::Store(gates + hidden + j, update, lanes);
+      Vector::Store(gates + 2 * hidden + j, candidate, lanes);
+      Vector::Store(op.recurrent_new + at, recurrent_new, lanes);
+      Vector::Store(op.state + at, state, lanes);
+      Vector::Store(op.y + r * op.y_row + j, state, lanes);
+    }
+  }
+}
+
+void StepGruGradient(const GruStepGradient& op) {
+  const std::size_t hidden = op.hidden;
+  for (std::size_t r = 0; r < op.rows; ++r) {
+    float* gates = op.gates + r * op.gates_row;
+    float* recurrent = op.recurrent + r * op.recurrent_row;
+    for (std::size_t j = 0; j < hidden; j += kLanes) {
+      const Mask lanes = Vector::FirstLanes(Least(kLanes, hidden - j));
+      const std::size_t at = r * hidden + j;
+      const Reg reset = Vector::Load(gates + j, lanes);
+      const Reg update = Vector::Load(gates + hidden + j, lanes);
+      const Reg candidate = Vector::Load(gates + 2 * hidden + j, lanes);
+      const Reg dstate = Vector::Add(Vector::Add(Vector::Load(op.dy + r * op.dy_row + j, lanes),
+                                                 Vector::Load(op.direct + at, lanes)),
+                                     Vector::Load(op.dstate + at, lanes));
+      const Reg beside = Vector::Sub(Vector::Set(1.0F), update);
+      const Reg dnew = Vector::Mul(Vector::Mul(dstate, beside), SlopeOfTanh(candidate));
+      const Reg change = Vector::Sub(Vector::Load(op.state_before + at, lanes), candidate);
+      const Reg dupdate = Vector::Mul(Vector::Mul(dstate, change), SlopeOfSigmoid(update));
+      const Reg dreset = Vector::Mul(Vector::Mul(dnew, Vector::Load(op.recurrent_new + at, lanes)),
+                                     SlopeOfSigmoid(reset));
+      Vector::Store(gates + j, dreset, lanes);
+      Vector::Store(gates + hidden + j, dupdate, lanes);
+      Vector::Store(gates + 2 * hidden + j, dnew, lanes);
+      Vector::Store(recurrent + j, dreset, lanes);
+      Vector::Store(recurrent + hidden + j, dupdate, lanes);
+      Vector::Store(recurrent + 2 * hidden + j, Vector::Mul(dnew, reset), lanes);
+      Vector::Store(op.direct + at, Vector::Mul(dstate, update), lanes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace skep::kernels

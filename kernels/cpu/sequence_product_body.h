@@ -1,0 +1,217 @@
+// Products with packed panels, written once over `Vector`: include after sequence_base.h.
+//
+// A tile holds rows x two vectors of sums in registers; a step along the depth reads two vectors of
+// the panel, in order, and one value of each row. A panel of a recurrent matrix fits the
+// first-level cache and serves all rows before the next one is read. Source: the measurements in
+// docs/performance.md.
+#pragma once
+
+#include "kernels/sequence_loops.h"
+
+namespace skep::kernels {
+namespace {
+
+constexpr std::size_t kPanelVectors = 2;
+constexpr std::size_t kPanelColumns = kPanelVectors * kLanes;
+// Rows of a tile: with 32 registers, with 16, and with 16 where products need one of their own.
+constexpr std::size_t kTileRows = kLanes == 16 ? 12 : kLanes == 8 ? 6 : 4;
+// Values of a depth that are transposed together: a cache line of each column.
+constexpr std::size_t kPackDepth = 16;
+
+std::size_t VectorsOf(std::size_t columns) {
+  return (columns + kLanes - 1) / kLanes;
+}
+
+// One panel: `columns` values of row k, and zeros up to whole vectors.
+void PackRowsOfPanel(const PanelPack& op, const float* from, std::size_t columns, float* to) {
+  const std::size_t vectors = VectorsOf(columns);
+  const Mask last = Vector::FirstLanes(columns - (vectors - 1) * kLanes);
+  for (std::size_t k = 0; k < op.depth; ++k) {
+    const float* row = from + k * op.depth_step;
+    float* out = to + k * vectors * kLanes;
+    for (std::size_t v = 0; v + 1 < vectors; ++v) {
+      Vector::Store(out + v * kLanes, Vector::Load(row + v * kLanes));
+    }
+    const std::size_t v = (vectors - 1) * kLanes;
+    Vector::Store(out + v, Vector::Load(row + v, last));
+  }
+}
+
+void PackColumnsOfPanel(const PanelPack& op, const float* from, std::size_t columns, float* to) {
+  const std::size_t width = VectorsOf(columns) * kLanes;
+  for (std::size_t begin = 0; begin < op.depth; begin += kPackDepth) {
+    const std::size_t depth = Least(kPackDepth, op.depth - begin);
+    for (std::size_t n = 0; n < width; ++n) {
+      const float* column = from + n * op.column_step + begin * op.depth_step;
+      float* out = to + begin * width + n;
+      for (std::size_t k = 0; k < depth; ++k) {
+        out[k * width] = n < columns ? column[k * op.depth_step] : 0;
+      }
+    }
+  }
+}
+
+void PackPanels(const PanelPack& op) {
+  for (std::size_t begin = 0; begin < op.columns; begin += kPanelColumns) {
+    const std::size_t columns = Least(kPanelColumns, op.columns - begin);
+    const float* from = op.from + begin * op.column_step;
+    float* to = op.panels + begin * op.panel_depth + op.first * VectorsOf(columns) * kLanes;
+    if (op.column_step == 1) {
+      PackRowsOfPanel(op, from, columns, to);
+    } else {
+      PackColumnsOfPanel(op, from, columns, to);
+    }
+  }
+}
+
+void PackRows(const RowPack& op) {
+  const Pieces pieces(op.rows, kTileRows);
+  float* to = op.to;
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < pieces.count; ++i) {
+    const std::size_t size = pieces.Size(i);
+    for (std::size_t k = 0; k < op.depth; ++k, to += size) {
+      const float* from = op.from + k * op.depth_step + row;
+      for (std::size_t j = 0; j < size; j += kLanes) {
+        const Mask lanes = Vector::FirstLanes(Least(kLanes, size - j));
+        Vector::Store(to + j, Vector::Load(from + j, lanes), lanes);
+      }
+    }
+    row += size;
+  }
+}
+
+// A tile's place in its product.
+struct PanelTile {
+  const float* a;
+  std::size_t a_row;   // rows of their own: from one to the next; of packed rows: meaningless
+  const float* panel;  // its first row
+  std::size_t depth;
+  const float* bias;
+  float* result;
+  std::size_t result_row;
+  Mask last;  // lanes of the last vector
+  float scale;
+  bool accumulate;
+};
+
+template <std::size_t R, std::size_t V>
+[[gnu::always_inline]] inline void FinishTile(const PanelTile& at, const Reg (&sum)[R][V]) {
+  const Mask all = Vector::FirstLanes(kLanes);
+  const Reg scale = Vector::Set(at.scale);
+#pragma GCC unroll 2
+  for (std::size_t v = 0; v < V; ++v) {
+    const Mask lanes = v + 1 < V ? all : at.last;
+    const Reg bias =
+        at.bias == nullptr ? Vector::Zero() : Vector::Load(at.bias + v * kLanes, lanes);
+#pragma GCC unroll 12
+    for (std::size_t r = 0; r < R; ++r) {
+      float* to = at.result + r * at.result_row + v * kLanes;
+      Reg value = Vector::Add(sum[r][v], bias);
+      if (at.accumulate) value = Vector::Fma(scale, value, Vector::Load(to, lanes));
+      Vector::Store(to, value, lanes);
+    }
+  }
+}
+
+template <bool kIsPacked, std::size_t R, std::size_t V>
+void SumTile(const PanelTile& at) {
+  const float* a[R];
+#pragma GCC unroll 12
+  for (std::size_t r = 0; r < R; ++r) a[r] = at.a + r * at.a_row;
+  const float* packed = at.a;
+  const float* b = at.panel;
+  Reg sum[R][V];
+#pragma GCC unroll 12
+  for (std::size_t r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+    for (std::size_t v = 0; v < V; ++v) sum[r][v] = Vector::Zero();
+  }
+  for (std::size_t k = 0; k < at.depth; ++k, b += V * kLanes, packed += R) {
+    Reg values[V];
+#pragma GCC unroll 2
+    for (std::size_t v = 0; v < V; ++v) values[v] = Vector::Load(b + v * kLanes);
+#pragma GCC unroll 12
+    for (std::size_t r = 0; r < R; ++r) {
+      const Reg factor = Vector::Set(kIsPacked ? packed[r] : a[r][k]);
+#pragma GCC unroll 2
+      for (std::size_t v = 0; v < V; ++v) sum[r][v] = Vector::Fma(factor, values[v], sum[r][v]);
+    }
+  }
+  FinishTile<R, V>(at, sum);
+}
+
+using SumTileFunction = void (*)(const PanelTile&);
+
+template <bool kIsPacked, std::size_t R>
+SumTileFunction SumTileOf(std::size_t rows, std::size_t vectors) {
+  if constexpr (R > 1) {
+    if (rows < R) return SumTileOf<kIsPacked, R - 1>(rows, vectors);
+  }
+  return vectors == 1 ? SumTile<kIsPacked, R, 1> : SumTile<kIsPacked, R, 2>;
+}
+
+void Product(const PanelProduct& op) {
+  const Pieces pieces(op.rows, kTileRows);
+  for (std::size_t begin = 0; begin < op.columns; begin += kPanelColumns) {
+    const std::size_t columns = Least(kPanelColumns, op.columns - begin);
+    const std::size_t vectors = VectorsOf(columns);
+    PanelTile at{.a = op.a,
+                 .a_row = op.a_row,
+                 .panel = op.panels + begin * op.panel_depth,
+                 .depth = op.depth,
+                 .bias = op.bias == nullptr ? nullptr : op.bias + begin,
+                 .result = op.result + begin,
+                 .result_row = op.result_row,
+                 .last = Vector::FirstLanes(columns - (vectors - 1) * kLanes),
+                 .scale = 1,
+                 .accumulate = false};
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+      const std::size_t rows = pieces.Size(i);
+      SumTileOf<false, kTileRows>(rows, vectors)(at);
+      at.a += rows * op.a_row;
+      at.result += rows * op.result_row;
+    }
+  }
+}
+
+void Gradient(const PanelGradient& op) {
+  const Pieces pieces(op.rows, kTileRows);
+  for (std::size_t begin = 0; begin < op.columns; begin += kPanelColumns) {
+    const std::size_t columns = Least(kPanelColumns, op.columns - begin);
+    const std::size_t vectors = VectorsOf(columns);
+    PanelTile at{.a = op.a,
+                 .a_row = 0,
+                 .panel = op.panels + begin * op.depth,
+                 .depth = op.depth,
+                 .bias = nullptr,
+                 .result = op.result + begin,
+                 .result_row = op.result_row,
+                 .last = Vector::FirstLanes(columns - (vectors - 1) * kLanes),
+                 .scale = op.scale,
+                 .accumulate = op.accumulate};
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+      const std::size_t rows = pieces.Size(i);
+      SumTileOf<true, kTileRows>(rows, vectors)(at);
+      at.a += rows * op.depth;
+      at.result += rows * op.result_row;
+    }
+  }
+}
+
+void SumColumns(const ColumnSums& op) {
+  for (std::size_t n = 0; n < op.columns; n += kLanes) {
+    const Mask lanes = Vector::FirstLanes(Least(kLanes, op.columns - n));
+    Reg sum = Vector::Zero();
+    for (std::size_t r = 0; r < op.rows; ++r) {
+      sum = Vector::Add(sum, Vector::Load(op.x + r * op.x_row + n, lanes));
+    }
+    if (op.accumulate) {
+      sum = Vector::Fma(Vector::Set(op.scale), sum, Vector::Load(op.result + n, lanes));
+    }
+    Vector::Store(op.result + n, sum, lanes);
+  }
+}
+
+}  // namespace
+}  // namespace skep::kernels
