@@ -30,7 +30,7 @@ struct DataConfig {
       dataset;  // "fashion-mnist", or empty (with `path`, or where only the specification is given)
   std::string path;             // joined with the folder of the configuration file, or empty
   std::string path_text;        // as written
-  std::string format = "auto";  // auto, idx, csv
+  std::string format = "auto";  // auto, idx, csv, plays
   std::string label;            // column name, or empty: the last one
   std::optional<std::uint32_t> label_index;  // given in place of the name
   std::string client_column;                 // column name, "@file", or empty
@@ -38,11 +38,12 @@ struct DataConfig {
   std::optional<bool> header;                // nothing: decide by the first line
   std::string missing = "error";             // error, drop, mean
   char decimal = '.';
-  std::string task = "auto";       // auto, classification
+  std::string task = "auto";       // auto, classification, next_token
   std::string normalize = "auto";  // auto, none, unit, symmetric, standard
   std::string test_path;           // joined like `path`, or empty
   double test_fraction = 0.2;      // of a source without a test part of its own
   double client_test_fraction = 0;
+  std::uint32_t text_length = 80;  // plays: characters of an example; from model.input
   // The data specification, where it is given and not found in the data.
   std::vector<std::string> features;
   std::vector<std::string> classes;

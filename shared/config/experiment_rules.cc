@@ -26,6 +26,11 @@ std::string NameFromFile(const std::string& file) {
   return name.empty() ? "run" : name;
 }
 
+// Plays say themselves whose each line is.
+bool HasRoles(const Effective& e) {
+  return e.Has("data.format") && e.Text("data.format") == "plays";
+}
+
 void CheckRequired(Reading& reading) {
   const Effective& e = reading.effective;
   const auto needs = [&](std::string_view path, std::string_view value, std::string_view wanted) {
@@ -47,7 +52,7 @@ void CheckRequired(Reading& reading) {
   }
   const bool is_natural = e.Has("data.partition") && e.Text("data.partition") == "natural";
   if (is_natural && e.IsGiven("data.partition") && !e.IsGiven("data.client_column") &&
-      !e.IsGiven("data.client_file"))
+      !e.IsGiven("data.client_file") && !HasRoles(e))
     needs("data.partition", "\"natural\"", "\"data.client_column\"");
 }
 
@@ -155,7 +160,8 @@ void DeriveBeforeConditions(Reading& reading, const std::string& file, Program p
 
   const bool has_specification = e.IsGiven("data.features") || e.IsGiven("data.classes");
   if (has_specification && !e.IsGiven("data.dataset")) e.at("data.dataset").value.reset();
-  const bool has_owners = e.IsGiven("data.client_column") || e.IsGiven("data.client_file");
+  const bool has_owners =
+      e.IsGiven("data.client_column") || e.IsGiven("data.client_file") || HasRoles(e);
   e.Derive("data.partition", {std::string(has_owners ? "natural" : "dirichlet")});
 }
 

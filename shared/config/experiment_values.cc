@@ -1,6 +1,8 @@
 #include "shared/config/experiment_values.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "shared/config/experiment_rules.h"
 
@@ -214,6 +216,12 @@ Experiment FillExperiment(const Effective& e, const std::string& folder) {
   FillDevices(e, experiment.devices);
   FillRun(e, experiment.run);
   FillLate(e, experiment);
+  if (!experiment.model.input.empty()) {
+    std::uint64_t length = 1;
+    for (const std::uint32_t size : experiment.model.input)
+      length = std::min<std::uint64_t>(length * size, std::numeric_limits<std::uint32_t>::max());
+    experiment.data.text_length = static_cast<std::uint32_t>(length);
+  }
   return experiment;
 }
 

@@ -30,7 +30,9 @@ const std::array<float, kByteValues>& TableFor(double offset, double scale) {
 }  // namespace
 
 void Dataset::Gather(std::span<const std::uint32_t> chosen, float* x, std::int32_t* y) const {
-  for (const std::uint32_t row : chosen) *y++ = labels[row];
+  for (const std::uint32_t row : chosen) {
+    y = std::copy_n(labels.data() + std::size_t{row} * labels_per_row, labels_per_row, y);
+  }
   if (!floats.empty()) {
     for (const std::uint32_t row : chosen) {
       x = std::copy_n(floats.data() + row * values, values, x);

@@ -17,6 +17,9 @@
 
 namespace skep::data {
 
+// The label of a place that does not count.
+inline constexpr std::int32_t kNoLabel = -1;
+
 class Dataset {
  public:
   std::vector<std::uint32_t> input_shape;  // {784}, {1, 28, 28}, {13}
@@ -27,14 +30,19 @@ class Dataset {
   // Inputs from bytes: float((byte - byte_offset) / byte_scale).
   double byte_offset = 0;
   double byte_scale = 1;
-  std::vector<std::int32_t> labels;      // class index per row
+  std::uint32_t labels_per_row = 1;      // next_token: one a place of the sequence
+  std::vector<std::int32_t> labels;      // rows x labels_per_row class indices; -1: does not count
   std::vector<std::uint32_t> owner;      // index into owner_names per row, or empty without owners
   std::vector<std::string> owner_names;  // in order of first appearance
   std::vector<std::string>
       owners_without_rows;  // named in the data, but no row of theirs is usable
 
+  [[nodiscard]] std::span<const std::int32_t> LabelsOf(std::size_t row) const {
+    return {labels.data() + row * labels_per_row, labels_per_row};
+  }
+
   // Copies the inputs of `chosen` rows to `x` (chosen.size() x values, row-major) and their labels
-  // to `y`.
+  // to `y` (chosen.size() x labels_per_row).
   void Gather(std::span<const std::uint32_t> chosen, float* x, std::int32_t* y) const;
 };
 

@@ -35,6 +35,7 @@ DataOptions DataOptionsOf(const config::DataConfig& config, std::uint64_t run_se
   options.missing = config.missing;
   options.decimal = config.decimal;
   options.task = config.task;
+  options.text_length = config.text_length;
   options.normalize = config.normalize;
   options.test_path = config.test_path;
   options.test_fraction = config.test_fraction;

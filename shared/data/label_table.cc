@@ -28,9 +28,12 @@ LabelTable TableOf(const Partition& partition, const Dataset& train, std::uint32
   for (std::size_t k = 0; k < partition.clients.size(); ++k) {
     for (const auto* rows : {&partition.clients[k].train, &partition.clients[k].test}) {
       for (const std::uint32_t row : *rows) {
-        const auto label = static_cast<std::size_t>(train.labels[row]);
-        ++table.counts[k * classes + label];
-        ++table.all[label];
+        for (const std::int32_t label : train.LabelsOf(row)) {
+          if (label < 0) continue;
+          const auto place = static_cast<std::size_t>(label);
+          ++table.counts[k * classes + place];
+          ++table.all[place];
+        }
       }
     }
   }

@@ -141,6 +141,7 @@ void MakeSymmetric(const RawPart& train, const Column& column) {
 }
 
 Status FindScaling(RawData& raw, const Dataset& train, const DataOptions& options) {
+  if (raw.spec.task == Task::kNextToken) return Ok();  // symbols are numbers, not quantities
   std::string how = options.normalize;
   if (how == "auto") how = raw.train.bytes.empty() ? "none" : "unit";
   const std::vector<Column> columns = OpenColumns(raw, options);
@@ -228,6 +229,7 @@ std::shared_ptr<Dataset> WithoutInputs(RawPart& part) {
   dataset->input_shape = part.input_shape;
   dataset->rows = part.rows;
   dataset->values = part.values;
+  dataset->labels_per_row = part.labels_per_row;
   dataset->labels = std::move(part.labels);
   dataset->owner = std::move(part.owner);
   dataset->owner_names = std::move(part.owner_names);

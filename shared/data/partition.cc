@@ -242,6 +242,12 @@ Status CheckRequest(const Dataset& train, const PartitionOptions& options) {
   if (options.rule != "natural" && options.num_clients == 0) {
     return Error{1102, "data.num_clients = 0; at least 1", ""};
   }
+  if (train.labels_per_row != 1 && options.rule != "natural" && options.rule != "iid") {
+    return Error{1103,
+                 "partition \"" + options.rule +
+                     "\" splits examples by their class; each of these has many labels",
+                 "set data.partition to natural or iid"};
+  }
   const std::uint64_t needed = std::uint64_t{options.num_clients} * options.min_examples;
   if (needed > train.rows) {
     return Error{1104,

@@ -46,14 +46,15 @@ struct Partition {
 };
 
 // SKEP-1104 too little data for min_examples; SKEP-1103 a rule without what it needs (natural
-// without owners); SKEP-1102 more clients than owners; SKEP-1019 a rule that this build does not
-// have. `test` joins a test part to natural clients; owners without a client are in the notes.
+// without owners, one by class where examples have many labels); SKEP-1102 more clients than
+// owners; SKEP-1019 a rule that this build does not have. `test` joins a test part to natural
+// clients; owners without a client are in the notes.
 [[nodiscard]] Result<Partition> Split(const Dataset& train, std::uint32_t classes,
                                       const PartitionOptions& options,
                                       const Dataset* test = nullptr);
 [[nodiscard]] std::vector<std::string> PartitionNames();
 
-// Examples per client and class, held-out ones included.
+// Examples per client and class (next_token: places), held-out ones included.
 struct LabelTable {
   std::uint32_t classes = 0;
   std::vector<std::uint32_t> counts;    // clients x classes

@@ -52,7 +52,9 @@ void HashPart(Sha256& hash, const RawPart& part, const std::string& suffix) {
   HashHead(hash, {"x" + suffix, part.bytes.empty() ? "f8" : "u1", dimensions});
   HashValues(hash, part.bytes);
   HashValues(hash, part.numbers);
-  HashHead(hash, {"y" + suffix, "i4", {part.rows}});
+  std::vector<std::uint64_t> places{part.rows};
+  if (part.labels_per_row != 1) places.push_back(part.labels_per_row);
+  HashHead(hash, {"y" + suffix, "i4", places});
   HashValues(hash, part.labels);
   if (part.owner.empty()) return;
   HashHead(hash, {"client" + suffix, "str", {part.rows}});
@@ -80,7 +82,8 @@ RawPart TakeRows(const RawPart& part, const std::vector<std::uint32_t>& chosen) 
   taken.values = part.values;
   TakeInputs(part.bytes, part.values, chosen, taken.bytes);
   TakeInputs(part.numbers, part.values, chosen, taken.numbers);
-  TakeInputs(part.labels, 1, chosen, taken.labels);
+  taken.labels_per_row = part.labels_per_row;
+  TakeInputs(part.labels, part.labels_per_row, chosen, taken.labels);
   if (!part.owner.empty()) {
     OwnerNumbers numbers(taken.owner_names);
     for (const std::uint32_t row : chosen) {

@@ -20,7 +20,8 @@ struct RawPart {
   std::size_t values = 0;                // per row
   std::vector<std::uint8_t> bytes;       // rows x values, or empty
   std::vector<double> numbers;           // rows x values, or empty
-  std::vector<std::int32_t> labels;      // class index
+  std::uint32_t labels_per_row = 1;      // next_token: one a place of the sequence
+  std::vector<std::int32_t> labels;      // class index, or kNoLabel
   std::vector<std::uint32_t> owner;      // index into owner_names, or empty
   std::vector<std::string> owner_names;  // in order of first appearance
   std::vector<std::string> owners_without_rows;
@@ -47,7 +48,8 @@ void AssignOwners(RawPart& part, const std::vector<std::string>& owner_of_source
 // data_sha256: training x, y, client, then test x_test, y_test, client_test. Each: name, NUL, type,
 // NUL, u32 rank, u64 dimensions, little-endian bytes. Types: u1 and f8 (inputs as read, one-hot),
 // i4 (class indices), str (names, each ended by NUL). Dimensions of inputs: rows and the input's
-// shape. A missing number is the NaN with bits 0x7ff8000000000000.
+// shape; of labels: rows, and labels a row where they are not one. A missing number is the NaN with
+// bits 0x7ff8000000000000.
 [[nodiscard]] Hash32 HashOf(const RawData& data);
 
 }  // namespace skep::data

@@ -14,6 +14,7 @@
 #include "shared/data/fraction.h"
 #include "shared/data/idx.h"
 #include "shared/data/normalise.h"
+#include "shared/data/plays.h"
 #include "shared/data/table.h"
 #include "shared/data/table_file.h"
 
@@ -22,7 +23,7 @@ namespace {
 
 constexpr const char* kFashionFolder = "/usr/share/datasets/fashion-mnist";
 
-enum class Format : std::uint8_t { kIdx, kCsv };
+enum class Format : std::uint8_t { kIdx, kCsv, kPlays };
 
 bool IsFolder(const std::string& path) {
   std::error_code ignored;
@@ -30,7 +31,8 @@ bool IsFolder(const std::string& path) {
 }
 
 Error NoFormat(const std::string& path, const std::string& format) {
-  return Error{1019, path + ": this build does not read " + format, "it reads idx folders and CSV"};
+  return Error{1019, path + ": this build does not read " + format,
+               "it reads idx folders, CSV and plays"};
 }
 
 Result<Format> FormatOfFolder(const std::string& path) {
@@ -43,17 +45,29 @@ Result<Format> FormatOfFolder(const std::string& path) {
   return Error{1201, path + " holds neither idx files by their usual names nor .csv files", ""};
 }
 
+// Which split goes with it depends on the format: it has to be named.
+bool LooksLikePlays(const std::string& path, std::string_view text) {
+  if (!path.ends_with(".txt") && !path.ends_with(".txt.gz")) return false;
+  std::string_view line = text.substr(0, text.find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line.ends_with(':') && line.find_first_of(",;\t") == std::string_view::npos;
+}
+
 // By the first bytes, so that a wrong file is named for what it is.
 Result<Format> FormatOfFile(const std::string& path) {
   SKEP_ASSIGN(ByteSource source, ByteSource::Open(path));
-  std::array<std::uint8_t, 6> first{};
+  std::array<std::uint8_t, 4096> first{};
   SKEP_ASSIGN(const std::size_t count, source.Read(first));
   const std::string_view text = AsText(BytesView(first).first(count));
   if (text.substr(0, 4) == "PK\x03\x04") return NoFormat(path, "npz");
-  if (text == "\x93NUMPY") return NoFormat(path, "npy");
+  if (text.substr(0, 6) == "\x93NUMPY") return NoFormat(path, "npy");
   if (text.substr(0, 1) == "{") return NoFormat(path, "JSON lines");
   const bool is_idx =
       count >= 4 && first[0] == 0 && first[1] == 0 && first[2] >= 8 && first[2] <= 14;
+  if (!is_idx && LooksLikePlays(path, text)) {
+    return Error{1202, path + " looks like plays: its first line names a role",
+                 "set data.format = \"plays\""};
+  }
   if (!is_idx) return Format::kCsv;
   return Error{1202, path + " is one idx file of a data set",
                "data.path names the folder that holds images and labels"};
@@ -62,12 +76,27 @@ Result<Format> FormatOfFile(const std::string& path) {
 Result<Format> FormatOf(const DataOptions& options) {
   if (options.format == "idx") return Format::kIdx;
   if (options.format == "csv") return Format::kCsv;
+  if (options.format == "plays") return Format::kPlays;
   if (options.format != "auto") return NoFormat("data.format", options.format);
   std::error_code failure;
   if (!std::filesystem::exists(options.path, failure)) {
     return Error{1201, "cannot read " + options.path + ": No such file or directory", ""};
   }
   return IsFolder(options.path) ? FormatOfFolder(options.path) : FormatOfFile(options.path);
+}
+
+// Text yields next_token, everything else classes.
+Status CheckTask(const DataOptions& options, Format format) {
+  const bool is_text = format == Format::kPlays;
+  const std::string task = is_text ? "next_token" : "classification";
+  if (options.task != "auto" && options.task != task) {
+    return Error{
+        1103,
+        "\"data.task\" = \"" + options.task + "\" contradicts the data, which are for " + task,
+        is_text ? "" : "data.format = \"plays\" reads text"};
+  }
+  if (!options.plan || (options.plan->task == Task::kNextToken) == is_text) return Ok();
+  return Error{7414, "the plan has another task than " + task + ", which the data are for", ""};
 }
 
 Result<RawData> ReadDataset(const DataOptions& options) {
@@ -87,12 +116,18 @@ Result<RawData> ReadDataset(const DataOptions& options) {
 }
 
 Result<RawData> ReadSource(const DataOptions& options) {
-  if (options.task != "auto" && options.task != "classification") {
-    return Error{1019, "this build has no task \"" + options.task + "\"", "it has classification"};
+  if (options.task == "regression") {
+    return Error{1019, "this build has no task \"" + options.task + "\"",
+                 "it has classification and next_token"};
   }
-  if (!options.dataset.empty()) return ReadDataset(options);
+  if (!options.dataset.empty()) {
+    SKEP_TRY(CheckTask(options, Format::kIdx));
+    return ReadDataset(options);
+  }
   if (options.path.empty()) return Error{1201, "neither data.dataset nor data.path is given", ""};
   SKEP_ASSIGN(const Format format, FormatOf(options));
+  SKEP_TRY(CheckTask(options, format));
+  if (format == Format::kPlays) return ReadPlays(options);
   return format == Format::kIdx ? ReadArrays(options.path, options) : ReadTables(options);
 }
 
@@ -143,7 +178,7 @@ std::vector<std::string> DatasetNames() {
 }
 
 std::vector<std::string> FormatNames() {
-  return {"idx", "csv"};
+  return {"idx", "csv", "plays"};
 }
 
 }  // namespace skep::data

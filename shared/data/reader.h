@@ -1,12 +1,12 @@
 // Reader: a data source as the [data] section names it, read whole into memory.
 //
-// Sources: idx files (images), CSV files, or a folder of either; plain or gzip. Files are untrusted
-// input: sizes are checked before memory is taken. The result depends on the content alone, never
-// on paths, on the order in which a folder lists its files, or on the locale. Readers of other
-// formats and the synthetic generators are not here.
+// Sources: idx files (images), CSV files, or a folder of either; plays (text). Plain or gzip. Files
+// are untrusted input: sizes are checked before memory is taken. The result depends on the content
+// alone, never on paths, on the order in which a folder lists its files, or on the locale. Readers
+// of other formats and the synthetic generators are not here.
 //
-// Called by the programs once, before a run. Single-threaded. Source: docs/formats.md (idx; CSV)
-// and docs/reference/experiment.md ([data]).
+// Called by the programs once, before a run. Single-threaded. Source: docs/formats.md (idx; CSV;
+// plays) and docs/reference/experiment.md ([data]).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct DataOptions {
   std::string dataset;          // "fashion-mnist", or empty with a `path`
   std::string dataset_folder;   // where `dataset` lies; empty: where its package puts it
   std::string path;             // file or folder
-  std::string format = "auto";  // auto, idx, csv
+  std::string format = "auto";  // auto, idx, csv, plays
   std::string label;            // name of a column; empty: `label_index`, else the last one
   std::optional<std::uint32_t> label_index;
   std::string client_column;      // name of a column, "@file", or empty
@@ -35,7 +35,8 @@ struct DataOptions {
   std::optional<bool> header;     // nothing: decided by the first rows
   std::string missing = "error";  // error, drop, mean
   char decimal = '.';
-  std::string task = "auto";          // auto, classification
+  std::string task = "auto";          // auto, classification, next_token
+  std::uint32_t text_length = 80;     // plays: characters of an example
   std::string normalize = "auto";     // auto, none, unit, symmetric, standard
   std::string test_path;              // like `path`, or empty
   double test_fraction = 0.2;         // of a source without a test part of its own
@@ -74,6 +75,6 @@ struct SourceFacts {
 [[nodiscard]] Result<SourceFacts> Inspect(const DataOptions& options);
 
 [[nodiscard]] std::vector<std::string> DatasetNames();  // fashion-mnist
-[[nodiscard]] std::vector<std::string> FormatNames();   // idx, csv
+[[nodiscard]] std::vector<std::string> FormatNames();   // idx, csv, plays
 
 }  // namespace skep::data
