@@ -31,7 +31,8 @@ struct PanelPack {
   std::size_t panel_depth;
 };
 
-// result[i][n] = the sum over k < depth of a[i][k] * panels(k, n), plus bias[n].
+// result[i][n] = the sum over k < depth of a[i][k] * panels(k, n), plus bias[n] or, if `adds`, plus
+// what result held.
 struct PanelProduct {
   const float* a;
   std::size_t a_row;  // from i to i + 1
@@ -43,6 +44,7 @@ struct PanelProduct {
   const float* bias;  // null: none
   float* result;
   std::size_t result_row;
+  bool adds;  // then no bias
 };
 
 // Packs values (i, k), i < rows, k < depth, from `from` + k * depth_step + i: the left side of a
@@ -55,27 +57,29 @@ struct RowPack {
   float* to;
 };
 
-// With G[i][n] = the sum over k of a(i, k) * panels(k, n): result = fma(scale, G, result) if
-// `accumulate`, else result = G. `a` as RowPack leaves it.
+// With G[i][n] = the sum over k of a(i, k) * panels(k, n), and before[i][n] added: result =
+// fma(scale, G, result) if `accumulate`, else result = G. `a` as RowPack leaves it.
 struct PanelGradient {
   const float* a;
   std::size_t rows;
   const float* panels;
   std::size_t depth;
   std::size_t columns;
+  const float* before;  // null: nothing; rows as those of result, which it may be
   float* result;
   std::size_t result_row;
   float scale;
   bool accumulate;
 };
 
-// With g[n] = the sum over the rows of x: result = fma(scale, g, result) if `accumulate`, else
-// result = g.
+// With g[n] = before[n] + the sum over the rows of x: result = fma(scale, g, result) if
+// `accumulate`, else result = g.
 struct ColumnSums {
   const float* x;
   std::size_t x_row;
   std::size_t rows;
   std::size_t columns;
+  const float* before;  // null: nothing; may be result
   float* result;
   float scale;
   bool accumulate;
@@ -85,9 +89,8 @@ struct ColumnSums {
 struct LstmStep {
   std::size_t rows;
   std::size_t hidden;
-  float* gates;  // the parts of the input; replaced by input, forget, cell, output gate
+  float* gates;  // their sums; replaced by input, forget, cell, output gate
   std::size_t gates_row;
-  const float* recurrent;  // the parts of the state before, rows x 4 hidden without gaps
   const float* cell_before;
   float* cell;
   float* cell_tanh;
@@ -112,11 +115,10 @@ struct LstmStepGradient {
 struct GruStep {
   std::size_t rows;
   std::size_t hidden;
-  float* gates;  // the parts of the input; replaced by reset, update, new gate
+  float* gates;  // sums of reset and update gate and the input's part of the new one; replaced by
+                 // the gates
   std::size_t gates_row;
-  const float* recurrent;  // the parts of the state before, rows x 3 hidden without gaps
-  const float* bias_new;   // of the recurrent part of the new gate
-  float* recurrent_new;    // that part, with its bias; kept for the gradient
+  const float* recurrent_new;  // the part of the state before in the new gate, with its bias
   const float* state_before;
   float* state;
   float* y;

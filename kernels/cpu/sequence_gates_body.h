@@ -21,17 +21,12 @@ void StepLstm(const LstmStep& op) {
   const std::size_t hidden = op.hidden;
   for (std::size_t r = 0; r < op.rows; ++r) {
     float* gates = op.gates + r * op.gates_row;
-    const float* recurrent = op.recurrent + r * 4 * hidden;
     for (std::size_t j = 0; j < hidden; j += kLanes) {
       const Mask lanes = Vector::FirstLanes(Least(kLanes, hidden - j));
-      const auto sum = [&](std::size_t gate) {
-        const std::size_t at = gate * hidden + j;
-        return Vector::Add(Vector::Load(gates + at, lanes), Vector::Load(recurrent + at, lanes));
-      };
-      const Reg input = Sigmoid(sum(0));
-      const Reg forget = Sigmoid(sum(1));
-      const Reg candidate = Tanh(sum(2));
-      const Reg output = Sigmoid(sum(3));
+      const Reg input = Sigmoid(Vector::Load(gates + j, lanes));
+      const Reg forget = Sigmoid(Vector::Load(gates + hidden + j, lanes));
+      const Reg candidate = Tanh(Vector::Load(gates + 2 * hidden + j, lanes));
+      const Reg output = Sigmoid(Vector::Load(gates + 3 * hidden + j, lanes));
       const std::size_t at = r * hidden + j;
       const Reg cell = Vector::Fma(forget, Vector::Load(op.cell_before + at, lanes),
                                    Vector::Mul(input, candidate));
@@ -83,25 +78,19 @@ void StepGru(const GruStep& op) {
   const std::size_t hidden = op.hidden;
   for (std::size_t r = 0; r < op.rows; ++r) {
     float* gates = op.gates + r * op.gates_row;
-    const float* recurrent = op.recurrent + r * 3 * hidden;
     for (std::size_t j = 0; j < hidden; j += kLanes) {
       const Mask lanes = Vector::FirstLanes(Least(kLanes, hidden - j));
       const std::size_t at = r * hidden + j;
-      const Reg reset =
-          Sigmoid(Vector::Add(Vector::Load(gates + j, lanes), Vector::Load(recurrent + j, lanes)));
-      const Reg update = Sigmoid(Vector::Add(Vector::Load(gates + hidden + j, lanes),
-                                             Vector::Load(recurrent + hidden + j, lanes)));
-      const Reg recurrent_new = Vector::Add(Vector::Load(recurrent + 2 * hidden + j, lanes),
-                                            Vector::Load(op.bias_new + j, lanes));
-      const Reg candidate =
-          Tanh(Vector::Fma(reset, recurrent_new, Vector::Load(gates + 2 * hidden + j, lanes)));
+      const Reg reset = Sigmoid(Vector::Load(gates + j, lanes));
+      const Reg update = Sigmoid(Vector::Load(gates + hidden + j, lanes));
+      const Reg candidate = Tanh(Vector::Fma(reset, Vector::Load(op.recurrent_new + at, lanes),
+                                             Vector::Load(gates + 2 * hidden + j, lanes)));
       // (1 - z) n + z h
       const Reg before = Vector::Load(op.state_before + at, lanes);
       const Reg state = Vector::Fma(update, Vector::Sub(before, candidate), candidate);
       Vector::Store(gates + j, reset, lanes);
       Vector::Store(gates + hidden + j, update, lanes);
       Vector::Store(gates + 2 * hidden + j, candidate, lanes);
-      Vector::Store(op.recurrent_new + at, recurrent_new, lanes);
       Vector::Store(op.state + at, state, lanes);
       Vector::Store(op.y + r * op.y_row + j, state, lanes);
     }

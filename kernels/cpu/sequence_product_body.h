@@ -64,20 +64,23 @@ void PackPanels(const PanelPack& op) {
   }
 }
 
+// Goes through the rows of `from` in groups, so that reads and writes are both long runs.
 void PackRows(const RowPack& op) {
   const Pieces pieces(op.rows, kTileRows);
-  float* to = op.to;
-  std::size_t row = 0;
-  for (std::size_t i = 0; i < pieces.count; ++i) {
-    const std::size_t size = pieces.Size(i);
-    for (std::size_t k = 0; k < op.depth; ++k, to += size) {
-      const float* from = op.from + k * op.depth_step + row;
-      for (std::size_t j = 0; j < size; j += kLanes) {
-        const Mask lanes = Vector::FirstLanes(Least(kLanes, size - j));
-        Vector::Store(to + j, Vector::Load(from + j, lanes), lanes);
+  for (std::size_t begin = 0; begin < op.depth; begin += kPackDepth) {
+    const std::size_t depth = Least(kPackDepth, op.depth - begin);
+    std::size_t row = 0;
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+      const std::size_t size = pieces.Size(i);
+      const float* from = op.from + begin * op.depth_step + row;
+      float* to = op.to + row * op.depth + begin * size;
+      for (std::size_t k = 0; k < depth; ++k, from += op.depth_step, to += size) {
+        std::size_t j = 0;
+        for (; j + 4 <= size; j += 4) Vector::QuadStore(to + j, Vector::QuadLoad(from + j));
+        for (; j < size; ++j) to[j] = from[j];
       }
+      row += size;
     }
-    row += size;
   }
 }
 
@@ -87,7 +90,8 @@ struct PanelTile {
   std::size_t a_row;   // rows of their own: from one to the next; of packed rows: meaningless
   const float* panel;  // its first row
   std::size_t depth;
-  const float* bias;
+  const float* bias;    // added to all rows; null: none
+  const float* before;  // added, in rows as those of result; null: nothing
   float* result;
   std::size_t result_row;
   Mask last;  // lanes of the last vector
@@ -106,8 +110,10 @@ template <std::size_t R, std::size_t V>
         at.bias == nullptr ? Vector::Zero() : Vector::Load(at.bias + v * kLanes, lanes);
 #pragma GCC unroll 12
     for (std::size_t r = 0; r < R; ++r) {
-      float* to = at.result + r * at.result_row + v * kLanes;
+      const std::size_t place = r * at.result_row + v * kLanes;
+      float* to = at.result + place;
       Reg value = Vector::Add(sum[r][v], bias);
+      if (at.before != nullptr) value = Vector::Add(Vector::Load(at.before + place, lanes), value);
       if (at.accumulate) value = Vector::Fma(scale, value, Vector::Load(to, lanes));
       Vector::Store(to, value, lanes);
     }
@@ -121,6 +127,14 @@ void SumTile(const PanelTile& at) {
   for (std::size_t r = 0; r < R; ++r) a[r] = at.a + r * at.a_row;
   const float* packed = at.a;
   const float* b = at.panel;
+  if (at.before != nullptr) {
+    // Far from here since it was written; there when the sums are made.
+    for (std::size_t r = 0; r < R; ++r) {
+      const float* before = at.before + r * at.result_row;
+      __builtin_prefetch(before);
+      __builtin_prefetch(before + V * kLanes - 1);
+    }
+  }
   Reg sum[R][V];
 #pragma GCC unroll 12
   for (std::size_t r = 0; r < R; ++r) {
@@ -161,6 +175,7 @@ void Product(const PanelProduct& op) {
                  .panel = op.panels + begin * op.panel_depth,
                  .depth = op.depth,
                  .bias = op.bias == nullptr ? nullptr : op.bias + begin,
+                 .before = op.adds ? op.result + begin : nullptr,
                  .result = op.result + begin,
                  .result_row = op.result_row,
                  .last = Vector::FirstLanes(columns - (vectors - 1) * kLanes),
@@ -171,6 +186,7 @@ void Product(const PanelProduct& op) {
       SumTileOf<false, kTileRows>(rows, vectors)(at);
       at.a += rows * op.a_row;
       at.result += rows * op.result_row;
+      if (at.before != nullptr) at.before += rows * op.result_row;
     }
   }
 }
@@ -185,6 +201,7 @@ void Gradient(const PanelGradient& op) {
                  .panel = op.panels + begin * op.depth,
                  .depth = op.depth,
                  .bias = nullptr,
+                 .before = op.before == nullptr ? nullptr : op.before + begin,
                  .result = op.result + begin,
                  .result_row = op.result_row,
                  .last = Vector::FirstLanes(columns - (vectors - 1) * kLanes),
@@ -195,21 +212,39 @@ void Gradient(const PanelGradient& op) {
       SumTileOf<true, kTileRows>(rows, vectors)(at);
       at.a += rows * op.depth;
       at.result += rows * op.result_row;
+      if (at.before != nullptr) at.before += rows * op.result_row;
     }
   }
 }
 
 void SumColumns(const ColumnSums& op) {
-  for (std::size_t n = 0; n < op.columns; n += kLanes) {
-    const Mask lanes = Vector::FirstLanes(Least(kLanes, op.columns - n));
-    Reg sum = Vector::Zero();
-    for (std::size_t r = 0; r < op.rows; ++r) {
-      sum = Vector::Add(sum, Vector::Load(op.x + r * op.x_row + n, lanes));
+  constexpr std::size_t kTile = 8 * kLanes;
+  for (std::size_t begin = 0; begin < op.columns; begin += kTile) {
+    const std::size_t columns = Least(kTile, op.columns - begin);
+    Reg sum[8];
+    Mask lanes[8];
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < 8; ++v) {
+      sum[v] = Vector::Zero();
+      lanes[v] = Vector::FirstLanes(v * kLanes < columns ? Least(kLanes, columns - v * kLanes) : 0);
     }
-    if (op.accumulate) {
-      sum = Vector::Fma(Vector::Set(op.scale), sum, Vector::Load(op.result + n, lanes));
+    const float* x = op.x + begin;
+    for (std::size_t r = 0; r < op.rows; ++r, x += op.x_row) {
+#pragma GCC unroll 8
+      for (std::size_t v = 0; v < 8; ++v) {
+        sum[v] = Vector::Add(sum[v], Vector::Load(x + v * kLanes, lanes[v]));
+      }
     }
-    Vector::Store(op.result + n, sum, lanes);
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < 8; ++v) {
+      const std::size_t n = begin + v * kLanes;
+      Reg value = sum[v];
+      if (op.before != nullptr) value = Vector::Add(Vector::Load(op.before + n, lanes[v]), value);
+      if (op.accumulate) {
+        value = Vector::Fma(Vector::Set(op.scale), value, Vector::Load(op.result + n, lanes[v]));
+      }
+      Vector::Store(op.result + n, value, lanes[v]);
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 // LSTM and GRU over whole sequences, forward and backward through time.
 //
-// The parts that the input adds to the gates are one product over all places before the first step;
-// the recurrent product is made step by step against a matrix packed once a batch. Backward, the
-// steps only carry the gradients of the gates back: the gradients of weights and input are one
-// product each over all places at the end.
+// The recurrent product is made step by step against a matrix packed once a batch; what the input
+// adds to the gates is one product over a few steps at a time, just before them. Backward, a step
+// only makes the gradients of its gates and carries them back; gradients of weights and input are
+// products over many steps at a time.
 #include <algorithm>
 
 #include "kernels/nn/layers.h"
@@ -19,6 +19,15 @@ namespace {
 constexpr std::size_t kFewestRows = 10;
 // Rows of gates of 2^n floats would meet in few sets of the first-level cache.
 constexpr std::size_t kGatesPadding = 16;
+// Places, which are rows times steps, of one product of the input, and of one product of the
+// gradients of weights; at least one step. Packed, the latter fill the second-level cache. Another
+// number is another order of additions.
+constexpr std::size_t kInputPlaces = 48;
+constexpr std::size_t kGradientPlaces = 256;
+
+std::size_t StepsOf(std::size_t places, std::size_t rows) {
+  return std::max<std::size_t>(1, places / rows);
+}
 
 // Values of all steps: step t of row r at (t * rows + r) * row.
 struct Steps {
@@ -49,8 +58,8 @@ class Recurrent final : public Layer {
   void Forward(const Pass& pass, ConstRows x, Rows y) override {
     SKEP_CHECK(!pass.is_training || pass.rows <= rows_);
     SKEP_CHECK(x.stride == length_ * inputs_ && y.stride == length_ * hidden_);
-    PackTransposed(pass.params.data() + weight_ih_, inputs_, input_panels_.data());
-    PackTransposed(pass.params.data() + weight_hh_, hidden_, state_panels_.data());
+    PackTransposed(pass.params.data() + weight_ih_, inputs_, gates_, input_panels_.data());
+    PackStateWeights(pass);
     for (std::size_t first = 0; first < pass.rows; first += rows_) {
       ForwardRows(pass, std::min(rows_, pass.rows - first), {x.data + first * x.stride, x.stride},
                   {y.data + first * y.stride, y.stride});
@@ -58,21 +67,58 @@ class Recurrent final : public Layer {
   }
 
   void Backward(const Pass& pass, const BackwardPass& back, const Sink& sink) override {
-    BackwardSteps(pass, back.dy);
+    const std::size_t rows = pass.rows;
+    Pack(pass.params.data() + weight_hh_, hidden_, state_panels_.data());
     if (back.dx.data != nullptr) {
-      InputGradient(pass, back.dx);
-      if (back.x_is_rectified) {
-        ApplyReluGradient(back.x, back.dx, pass.rows, length_ * inputs_);
-      }
+      Pack(pass.params.data() + weight_ih_, inputs_, input_panels_.data());
     }
-    WeightGradients(pass.rows, back.x, sink);
+    std::fill_n(dstate_.begin(), rows * hidden_, 0.0F);
+    std::fill_n(carried_.begin(), rows * hidden_, 0.0F);
+    const std::size_t most = StepsOf(kGradientPlaces, rows);
+    for (std::size_t end = length_; end > 0;) {
+      const std::size_t steps = std::min(most, end);
+      const Block block{rows, end - steps, steps, end == length_, end == steps};
+      for (std::size_t t = end; t-- > block.begin;) BackwardStep(block, t, back.dy);
+      if (back.dx.data != nullptr) InputGradient(block, back.dx);
+      WeightGradients(block, back.x, sink);
+      end = block.begin;
+    }
+    if (back.dx.data != nullptr && back.x_is_rectified) {
+      ApplyReluGradient(back.x, back.dx, rows, length_ * inputs_);
+    }
   }
 
  private:
+  // Steps whose gradients are made together, the last ones of a sequence first.
+  struct Block {
+    std::size_t rows;
+    std::size_t begin;
+    std::size_t steps;
+    bool is_first;
+    bool is_last;
+    [[nodiscard]] std::size_t Places() const { return rows * steps; }
+  };
+
+  // Where the sums of the blocks before the last one wait.
+  struct Partial {
+    std::size_t weight_ih;
+    std::size_t weight_hh;
+    std::size_t bias;
+    std::size_t bias_hn;
+    std::size_t floats;
+  };
+  [[nodiscard]] Partial PartialOffsets() const {
+    const std::size_t weight_hh = gates_ * inputs_;
+    const std::size_t bias = weight_hh + gates_ * hidden_;
+    return {0, weight_hh, bias, bias + gates_, bias + gates_ + hidden_};
+  }
+
   void Allocate(std::size_t training_rows) {
     const std::size_t places = length_ * rows_;
     input_panels_.resize(std::max(PanelFloats(inputs_, gates_), PanelFloats(gates_, inputs_)));
-    state_panels_.resize(std::max(PanelFloats(hidden_, gates_), PanelFloats(gates_, hidden_)));
+    state_panels_.resize(
+        std::max(PanelFloats(hidden_, 2 * hidden_) + PanelFloats(hidden_, gates_ - 2 * hidden_),
+                 PanelFloats(gates_, hidden_)));
     gate_values_.resize(places * gates_row_);
     states_.resize((places + rows_) * hidden_);
     if (is_lstm_) {
@@ -82,12 +128,14 @@ class Recurrent final : public Layer {
       recurrent_news_.resize(places * hidden_);
       state_gradients_.resize(length_ * training_rows * gates_row_);
     }
-    recurrent_.resize(rows_ * gates_);
     dstate_.resize(training_rows * hidden_);
     carried_.resize(training_rows * hidden_);
-    const std::size_t training_places = length_ * training_rows;
-    packed_rows_.resize(training_places * gates_);
-    packed_places_.resize(PanelFloats(training_places, std::max(inputs_, hidden_)));
+    const std::size_t all = length_ * training_rows;
+    const std::size_t block = std::min(all, std::max(kGradientPlaces, training_rows));
+    packed_rows_.resize(gates_ * block);
+    packed_places_.resize(PanelFloats(block, std::max(inputs_, hidden_)));
+    places_.resize(std::max(block, std::max(kInputPlaces, rows_)) * inputs_);
+    if (block < all) partial_.resize(PartialOffsets().floats);
   }
 
   [[nodiscard]] Steps Gates(std::size_t rows) { return {gate_values_.data(), rows, gates_row_}; }
@@ -103,12 +151,13 @@ class Recurrent final : public Layer {
     return {is_lstm_ ? gate_values_.data() : state_gradients_.data(), rows, gates_row_};
   }
 
-  void PackTransposed(const float* weights, std::size_t width, float* panels) const {
+  void PackTransposed(const float* weights, std::size_t width, std::size_t outputs,
+                      float* panels) const {
     loops_.pack_panels({.from = weights,
                         .depth_step = 1,
                         .column_step = width,
                         .depth = width,
-                        .columns = gates_,
+                        .columns = outputs,
                         .panels = panels,
                         .first = 0,
                         .panel_depth = width});
@@ -124,45 +173,77 @@ class Recurrent final : public Layer {
                         .panel_depth = gates_});
   }
 
-  void ForwardRows(const Pass& pass, std::size_t rows, ConstRows x, Rows y) {
-    const Steps gates = Gates(rows);
-    for (std::size_t r = 0; r < rows; ++r) {
-      loops_.panel_product({.a = x.data + r * x.stride,
-                            .a_row = inputs_,
-                            .rows = length_,
-                            .panels = input_panels_.data(),
-                            .panel_depth = inputs_,
-                            .depth = inputs_,
-                            .columns = gates_,
-                            .bias = pass.params.data() + bias_,
-                            .result = gates.data + r * gates_row_,
-                            .result_row = rows * gates_row_});
+  // The new gate of a GRU is a matrix of its own.
+  void PackStateWeights(const Pass& pass) {
+    const float* weights = pass.params.data() + weight_hh_;
+    const std::size_t added = is_lstm_ ? gates_ : 2 * hidden_;
+    PackTransposed(weights, hidden_, added, state_panels_.data());
+    if (!is_lstm_) {
+      PackTransposed(weights + added * hidden_, hidden_, hidden_, NewGatePanels());
     }
+  }
+  [[nodiscard]] float* NewGatePanels() {
+    return state_panels_.data() + PanelFloats(hidden_, 2 * hidden_);
+  }
+
+  void ForwardRows(const Pass& pass, std::size_t rows, ConstRows x, Rows y) {
     std::fill_n(states_.begin(), rows * hidden_, 0.0F);
     if (is_lstm_) std::fill_n(cells_.begin(), rows * hidden_, 0.0F);
-    std::fill_n(recurrent_.begin(), rows * gates_, 0.0F);
+    const std::size_t ahead = StepsOf(kInputPlaces, rows);
     for (std::size_t t = 0; t < length_; ++t) {
-      if (t > 0) RecurrentProduct(rows, t);
+      if (t % ahead == 0) InputProduct(pass, rows, t, std::min(ahead, length_ - t), x);
+      RecurrentProduct(pass, rows, t);
       const Rows out{y.data + t * hidden_, y.stride};
       if (is_lstm_) {
         LstmForward(rows, t, out);
       } else {
-        GruForward(pass, rows, t, out);
+        GruForward(rows, t, out);
       }
     }
   }
 
-  void RecurrentProduct(std::size_t rows, std::size_t step) {
-    loops_.panel_product({.a = States(rows).At(step),
-                          .a_row = hidden_,
-                          .rows = rows,
-                          .panels = state_panels_.data(),
-                          .panel_depth = hidden_,
-                          .depth = hidden_,
+  void InputProduct(const Pass& pass, std::size_t rows, std::size_t begin, std::size_t steps,
+                    ConstRows x) {
+    for (std::size_t t = 0; t < steps; ++t) {
+      for (std::size_t r = 0; r < rows; ++r) {
+        std::copy_n(x.data + r * x.stride + (begin + t) * inputs_, inputs_,
+                    places_.data() + (t * rows + r) * inputs_);
+      }
+    }
+    loops_.panel_product({.a = places_.data(),
+                          .a_row = inputs_,
+                          .rows = rows * steps,
+                          .panels = input_panels_.data(),
+                          .panel_depth = inputs_,
+                          .depth = inputs_,
                           .columns = gates_,
-                          .bias = nullptr,
-                          .result = recurrent_.data(),
-                          .result_row = gates_});
+                          .bias = pass.params.data() + bias_,
+                          .result = Gates(rows).At(begin),
+                          .result_row = gates_row_,
+                          .adds = false});
+  }
+
+  void RecurrentProduct(const Pass& pass, std::size_t rows, std::size_t step) {
+    PanelProduct product{.a = States(rows).At(step),
+                         .a_row = hidden_,
+                         .rows = rows,
+                         .panels = state_panels_.data(),
+                         .panel_depth = hidden_,
+                         .depth = hidden_,
+                         .columns = is_lstm_ ? gates_ : 2 * hidden_,
+                         .bias = nullptr,
+                         .result = Gates(rows).At(step),
+                         .result_row = gates_row_,
+                         .adds = true};
+    loops_.panel_product(product);
+    if (is_lstm_) return;
+    product.panels = NewGatePanels();
+    product.columns = hidden_;
+    product.bias = pass.params.data() + bias_hn_;
+    product.result = RecurrentNews(rows).At(step);
+    product.result_row = hidden_;
+    product.adds = false;
+    loops_.panel_product(product);
   }
 
   void LstmForward(std::size_t rows, std::size_t t, Rows y) {
@@ -170,7 +251,6 @@ class Recurrent final : public Layer {
                       .hidden = hidden_,
                       .gates = Gates(rows).At(t),
                       .gates_row = gates_row_,
-                      .recurrent = recurrent_.data(),
                       .cell_before = Cells(rows).At(t),
                       .cell = Cells(rows).At(t + 1),
                       .cell_tanh = CellTanhs(rows).At(t),
@@ -179,13 +259,11 @@ class Recurrent final : public Layer {
                       .y_row = y.stride});
   }
 
-  void GruForward(const Pass& pass, std::size_t rows, std::size_t t, Rows y) {
+  void GruForward(std::size_t rows, std::size_t t, Rows y) {
     loops_.gru_step({.rows = rows,
                      .hidden = hidden_,
                      .gates = Gates(rows).At(t),
                      .gates_row = gates_row_,
-                     .recurrent = recurrent_.data(),
-                     .bias_new = pass.params.data() + bias_hn_,
                      .recurrent_new = RecurrentNews(rows).At(t),
                      .state_before = States(rows).At(t),
                      .state = States(rows).At(t + 1),
@@ -193,30 +271,25 @@ class Recurrent final : public Layer {
                      .y_row = y.stride});
   }
 
-  void BackwardSteps(const Pass& pass, ConstRows dy) {
-    const std::size_t rows = pass.rows;
-    Pack(pass.params.data() + weight_hh_, hidden_, state_panels_.data());
-    std::fill_n(dstate_.begin(), rows * hidden_, 0.0F);
-    std::fill_n(carried_.begin(), rows * hidden_, 0.0F);
-    for (std::size_t t = length_; t-- > 0;) {
-      const ConstRows out{dy.data + t * hidden_, dy.stride};
-      if (is_lstm_) {
-        LstmBackward(rows, t, out);
-      } else {
-        GruBackward(rows, t, out);
-      }
-      if (t == 0) break;
-      loops_.panel_product({.a = StateGradients(rows).At(t),
-                            .a_row = gates_row_,
-                            .rows = rows,
-                            .panels = state_panels_.data(),
-                            .panel_depth = gates_,
-                            .depth = gates_,
-                            .columns = hidden_,
-                            .bias = nullptr,
-                            .result = dstate_.data(),
-                            .result_row = hidden_});
+  void BackwardStep(const Block& block, std::size_t t, ConstRows dy) {
+    const ConstRows out{dy.data + t * hidden_, dy.stride};
+    if (is_lstm_) {
+      LstmBackward(block.rows, t, out);
+    } else {
+      GruBackward(block.rows, t, out);
     }
+    if (t == 0) return;
+    loops_.panel_product({.a = StateGradients(block.rows).At(t),
+                          .a_row = gates_row_,
+                          .rows = block.rows,
+                          .panels = state_panels_.data(),
+                          .panel_depth = gates_,
+                          .depth = gates_,
+                          .columns = hidden_,
+                          .bias = nullptr,
+                          .result = dstate_.data(),
+                          .result_row = hidden_,
+                          .adds = false});
   }
 
   void LstmBackward(std::size_t rows, std::size_t t, ConstRows dy) {
@@ -247,80 +320,92 @@ class Recurrent final : public Layer {
                               .direct = carried_.data()});
   }
 
-  void InputGradient(const Pass& pass, Rows dx) {
-    Pack(pass.params.data() + weight_ih_, inputs_, input_panels_.data());
-    for (std::size_t r = 0; r < pass.rows; ++r) {
-      loops_.panel_product({.a = gate_values_.data() + r * gates_row_,
-                            .a_row = pass.rows * gates_row_,
-                            .rows = length_,
-                            .panels = input_panels_.data(),
-                            .panel_depth = gates_,
-                            .depth = gates_,
-                            .columns = inputs_,
-                            .bias = nullptr,
-                            .result = dx.data + r * dx.stride,
-                            .result_row = inputs_});
+  void InputGradient(const Block& block, Rows dx) {
+    loops_.panel_product({.a = Gates(block.rows).At(block.begin),
+                          .a_row = gates_row_,
+                          .rows = block.Places(),
+                          .panels = input_panels_.data(),
+                          .panel_depth = gates_,
+                          .depth = gates_,
+                          .columns = inputs_,
+                          .bias = nullptr,
+                          .result = places_.data(),
+                          .result_row = inputs_,
+                          .adds = false});
+    for (std::size_t t = 0; t < block.steps; ++t) {
+      for (std::size_t r = 0; r < block.rows; ++r) {
+        std::copy_n(places_.data() + (t * block.rows + r) * inputs_, inputs_,
+                    dx.data + r * dx.stride + (block.begin + t) * inputs_);
+      }
     }
   }
 
-  void WeightGradients(std::size_t rows, ConstRows x, const Sink& sink) {
-    for (std::size_t t = 0; t < length_; ++t) {
-      PackPlaces({x.data + t * inputs_, x.stride}, inputs_, rows, t);
+  void WeightGradients(const Block& block, ConstRows x, const Sink& sink) {
+    const Partial partial = PartialOffsets();
+    const float* gradients = Gates(block.rows).At(block.begin);
+    PackGradients(block, gradients);
+    for (std::size_t t = 0; t < block.steps; ++t) {
+      PackPlaces(block, t, {x.data + (block.begin + t) * inputs_, x.stride}, inputs_);
     }
-    PackGradients(gate_values_.data(), rows);
-    WeightGradient(rows, inputs_, weight_ih_, sink);
-    SumGates(gate_values_.data(), rows, gates_, bias_, sink);
-    for (std::size_t t = 0; t < length_; ++t) {
-      PackPlaces({States(rows).At(t), hidden_}, hidden_, rows, t);
-    }
+    WeightGradient(block, inputs_, weight_ih_, partial.weight_ih, sink);
+    SumGates(block, gradients, gates_, bias_, partial.bias, sink);
     if (!is_lstm_) {
-      PackGradients(state_gradients_.data(), rows);
-      SumGates(state_gradients_.data() + 2 * hidden_, rows, hidden_, bias_hn_, sink);
+      gradients = StateGradients(block.rows).At(block.begin);
+      PackGradients(block, gradients);
+      SumGates(block, gradients + 2 * hidden_, hidden_, bias_hn_, partial.bias_hn, sink);
     }
-    WeightGradient(rows, hidden_, weight_hh_, sink);
+    for (std::size_t t = 0; t < block.steps; ++t) {
+      PackPlaces(block, t, {States(block.rows).At(block.begin + t), hidden_}, hidden_);
+    }
+    WeightGradient(block, hidden_, weight_hh_, partial.weight_hh, sink);
   }
 
   // The values of one step, of all rows.
-  void PackPlaces(ConstRows from, std::size_t width, std::size_t rows, std::size_t step) {
+  void PackPlaces(const Block& block, std::size_t step, ConstRows from, std::size_t width) {
     loops_.pack_panels({.from = from.data,
                         .depth_step = from.stride,
                         .column_step = 1,
-                        .depth = rows,
+                        .depth = block.rows,
                         .columns = width,
                         .panels = packed_places_.data(),
-                        .first = step * rows,
-                        .panel_depth = length_ * rows});
+                        .first = step * block.rows,
+                        .panel_depth = block.Places()});
   }
 
-  void PackGradients(const float* gradients, std::size_t rows) {
+  void PackGradients(const Block& block, const float* gradients) {
     loops_.pack_rows({.from = gradients,
                       .depth_step = gates_row_,
                       .rows = gates_,
-                      .depth = length_ * rows,
+                      .depth = block.Places(),
                       .to = packed_rows_.data()});
   }
 
-  void WeightGradient(std::size_t rows, std::size_t width, std::size_t weight, const Sink& sink) {
-    loops_.panel_gradient({.a = packed_rows_.data(),
-                           .rows = gates_,
-                           .panels = packed_places_.data(),
-                           .depth = length_ * rows,
-                           .columns = width,
-                           .result = sink.values.data() + weight,
-                           .result_row = width,
-                           .scale = sink.scale,
-                           .accumulate = sink.accumulate});
+  void WeightGradient(const Block& block, std::size_t width, std::size_t weight,
+                      std::size_t partial, const Sink& sink) {
+    loops_.panel_gradient(
+        {.a = packed_rows_.data(),
+         .rows = gates_,
+         .panels = packed_places_.data(),
+         .depth = block.Places(),
+         .columns = width,
+         .before = block.is_first ? nullptr : partial_.data() + partial,
+         .result = block.is_last ? sink.values.data() + weight : partial_.data() + partial,
+         .result_row = width,
+         .scale = sink.scale,
+         .accumulate = block.is_last && sink.accumulate});
   }
 
-  void SumGates(const float* gradients, std::size_t rows, std::size_t width, std::size_t bias,
-                const Sink& sink) {
-    loops_.column_sums({.x = gradients,
-                        .x_row = gates_row_,
-                        .rows = length_ * rows,
-                        .columns = width,
-                        .result = sink.values.data() + bias,
-                        .scale = sink.scale,
-                        .accumulate = sink.accumulate});
+  void SumGates(const Block& block, const float* gradients, std::size_t width, std::size_t bias,
+                std::size_t partial, const Sink& sink) {
+    loops_.column_sums(
+        {.x = gradients,
+         .x_row = gates_row_,
+         .rows = block.Places(),
+         .columns = width,
+         .before = block.is_first ? nullptr : partial_.data() + partial,
+         .result = block.is_last ? sink.values.data() + bias : partial_.data() + partial,
+         .scale = sink.scale,
+         .accumulate = block.is_last && sink.accumulate});
   }
 
   const SequenceLoops& loops_;
@@ -337,17 +422,18 @@ class Recurrent final : public Layer {
   std::size_t rows_;                 // that the buffers of steps hold
   model::FloatVector input_panels_;  // weights, packed for the pass that goes on
   model::FloatVector state_panels_;
-  model::FloatVector gate_values_;  // after the backward steps: gradients of the input's parts
+  model::FloatVector gate_values_;  // after the backward steps: gradients of their sums
   model::FloatVector states_;
   model::FloatVector cells_;
   model::FloatVector cell_tanhs_;
   model::FloatVector recurrent_news_;
   model::FloatVector state_gradients_;
-  model::FloatVector recurrent_;  // of one step
   model::FloatVector dstate_;
   model::FloatVector carried_;        // gradient of the cells, or what a GRU's state lets pass by
+  model::FloatVector places_;         // inputs of some steps, or their gradients
   model::FloatVector packed_rows_;    // gradients of the gates
   model::FloatVector packed_places_;  // inputs or states
+  model::FloatVector partial_;        // sums of gradients; empty where one block does
 };
 
 }  // namespace
