@@ -24,7 +24,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 # Floating-point results must not depend on how the compiler fuses operations.
-add_compile_options(-ffp-contract=off "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
+    "$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>")
 
 if(SKEP_SANITIZE)
   add_compile_options(-fsanitize=${SKEP_SANITIZE} -O1 -g1 -fno-omit-frame-pointer)

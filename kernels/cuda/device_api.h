@@ -42,11 +42,14 @@ struct GraphId {
   std::uint64_t id = 0;
 };
 
+// Bounds the registers that a kernel may have.
+inline constexpr std::uint32_t kMostBlockThreads = 256;
+
 struct Grid {
-  std::uint32_t x = 1;  // blocks
-  std::uint32_t y = 1;  // at most 65,535
-  std::uint32_t block_threads = 256;
-  std::uint32_t shared_bytes = 0;  // at most 48 KiB
+  std::uint32_t x = 1;                              // blocks
+  std::uint32_t y = 1;                              // at most 65,535
+  std::uint32_t block_threads = kMostBlockThreads;  // at most that
+  std::uint32_t shared_bytes = 0;                   // at most 48 KiB
 };
 
 // One launch of a kernel of kernels/body/kernel_list.h.

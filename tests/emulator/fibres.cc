@@ -1,0 +1,188 @@
+#include "tests/emulator/fibres.h"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace skep::emulator {
+namespace {
+
+constexpr std::size_t kStackBytes = 256 * 1024;
+
+enum class State { kReady, kAtBlock, kAtWarp, kDone };
+
+struct Fibre {
+  ucontext_t context{};
+  std::unique_ptr<std::byte[]> stack;
+  State state = State::kReady;
+  void* sanitizer = nullptr;  // what the sanitizer keeps of a stack that is left
+};
+
+// Runs each fibre until it waits or ends, then lets those go on whose barrier is met.
+class FibreBlock final : public Block {
+ public:
+  FibreBlock(std::uint32_t threads, Memory& memory,
+             const std::function<void(Block*, std::uint32_t)>& body)
+      : memory_(memory), body_(body), fibres_(threads) {}
+
+  void Run() {
+    MakeSanitizerFibres();
+    for (std::uint32_t t = 0; t < fibres_.size(); ++t) Start(t);
+    while (true) {
+      for (std::uint32_t t = 0; t < fibres_.size(); ++t) {
+        if (fibres_[t].state == State::kReady) Enter(t);
+      }
+      if (IsEveryone(State::kDone)) break;
+      if (!Release()) {
+        memory_.Report("threads wait for each other at barriers that do not meet");
+        ReleaseAll();
+      }
+    }
+    FreeSanitizerFibres();
+  }
+
+  void WaitForBlock(std::uint32_t thread) override { Wait(thread, State::kAtBlock); }
+  void WaitForWarp(std::uint32_t thread) override { Wait(thread, State::kAtWarp); }
+
+ private:
+  static void Begin(unsigned low, unsigned high, unsigned thread) {
+    const std::uint64_t address = (std::uint64_t{high} << 32U) | low;
+    reinterpret_cast<FibreBlock*>(static_cast<std::uintptr_t>(address))->Main(thread);
+  }
+
+  void Main(std::uint32_t thread) {
+    ArriveInFibre(nullptr);
+    body_(this, thread);
+    fibres_[thread].state = State::kDone;
+    Leave(thread, true);
+  }
+
+  void Start(std::uint32_t thread) {
+    Fibre& fibre = fibres_[thread];
+    fibre.stack = std::make_unique<std::byte[]>(kStackBytes);
+    getcontext(&fibre.context);
+    fibre.context.uc_stack.ss_sp = fibre.stack.get();
+    fibre.context.uc_stack.ss_size = kStackBytes;
+    fibre.context.uc_link = nullptr;
+    const auto address = reinterpret_cast<std::uintptr_t>(this);
+    makecontext(&fibre.context, reinterpret_cast<void (*)()>(&FibreBlock::Begin), 3,
+                static_cast<unsigned>(address), static_cast<unsigned>(address >> 32U), thread);
+  }
+
+  void Wait(std::uint32_t thread, State state) {
+    fibres_[thread].state = state;
+    Leave(thread, false);
+  }
+
+  void Enter(std::uint32_t thread) {
+    Fibre& fibre = fibres_[thread];
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(&scheduler_sanitizer_, fibre.stack.get(), kStackBytes);
+#endif
+#if defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(fibre.sanitizer, 0);
+#endif
+    swapcontext(&scheduler_, &fibre.context);
+    ArriveInScheduler();
+  }
+
+  void Leave(std::uint32_t thread, bool is_last) {
+    Fibre& fibre = fibres_[thread];
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(is_last ? nullptr : &fibre.sanitizer, scheduler_stack_,
+                                   scheduler_stack_bytes_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(scheduler_sanitizer_, 0);
+#endif
+    static_cast<void>(is_last);
+    swapcontext(&fibre.context, &scheduler_);
+    ArriveInFibre(fibre.sanitizer);
+  }
+
+  // On the stack of a fibre, after coming from the scheduler's.
+  void ArriveInFibre(void* kept) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(kept, &scheduler_stack_, &scheduler_stack_bytes_);
+#else
+    static_cast<void>(kept);
+#endif
+  }
+  // And back.
+  void ArriveInScheduler() {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(scheduler_sanitizer_, nullptr, nullptr);
+#endif
+  }
+
+  void MakeSanitizerFibres() {
+#if defined(__SANITIZE_THREAD__)
+    scheduler_sanitizer_ = __tsan_get_current_fiber();
+    for (Fibre& fibre : fibres_) fibre.sanitizer = __tsan_create_fiber(0);
+#endif
+  }
+  void FreeSanitizerFibres() {
+#if defined(__SANITIZE_THREAD__)
+    for (Fibre& fibre : fibres_) __tsan_destroy_fiber(fibre.sanitizer);
+#endif
+  }
+
+  [[nodiscard]] bool IsEveryone(State state) const {
+    return std::all_of(fibres_.begin(), fibres_.end(),
+                       [&](const Fibre& fibre) { return fibre.state == state; });
+  }
+
+  // Whether someone may go on.
+  bool Release() {
+    if (IsEveryone(State::kAtBlock)) {
+      ReleaseAll();
+      return true;
+    }
+    bool released = false;
+    for (std::size_t first = 0; first < fibres_.size(); first += kWarp) {
+      const auto begin = fibres_.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = fibres_.begin() + static_cast<std::ptrdiff_t>(
+                                             std::min<std::size_t>(first + kWarp, fibres_.size()));
+      const bool met =
+          std::all_of(begin, end, [](const Fibre& fibre) { return fibre.state == State::kAtWarp; });
+      if (!met) continue;
+      std::for_each(begin, end, [](Fibre& fibre) { fibre.state = State::kReady; });
+      released = true;
+    }
+    return released;
+  }
+
+  void ReleaseAll() {
+    for (Fibre& fibre : fibres_) {
+      if (fibre.state != State::kDone) fibre.state = State::kReady;
+    }
+  }
+
+  Memory& memory_;
+  const std::function<void(Block*, std::uint32_t)>& body_;
+  std::vector<Fibre> fibres_;
+  ucontext_t scheduler_{};
+  void* scheduler_sanitizer_ = nullptr;
+  const void* scheduler_stack_ = nullptr;
+  std::size_t scheduler_stack_bytes_ = 0;
+};
+
+}  // namespace
+
+void RunFibres(std::uint32_t threads, Memory& memory,
+               const std::function<void(Block*, std::uint32_t)>& body) {
+  FibreBlock(threads, memory, body).Run();
+}
+
+}  // namespace skep::emulator
