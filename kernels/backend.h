@@ -14,6 +14,7 @@
 
 namespace skep::kernels {
 
+struct PointLoops;
 struct SumLoops;
 struct TrainingLoops;
 
@@ -31,6 +32,7 @@ enum class Isa { kPortable, kAvx2, kAvx512 };
 [[nodiscard]] Result<Isa> ParseIsa(const std::string& name);
 
 // The tables of an available set.
+[[nodiscard]] const PointLoops& PointLoopsFor(Isa isa);
 [[nodiscard]] const SumLoops& SumLoopsFor(Isa isa);
 [[nodiscard]] const TrainingLoops& TrainingLoopsFor(Isa isa);
 

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "kernels/backend.h"
+#include "kernels/point_loops.h"
 #include "kernels/sum_loops.h"
 #include "kernels/training_loops.h"
 #include "shared/base/check.h"
@@ -59,6 +60,15 @@ Result<Isa> ParseIsa(const std::string& name) {
                  "use \"auto\" or \"" + IsaName(DetectIsa()) + "\""};
   }
   return Error{1102, "isa \"" + name + "\" is none of auto, portable, avx2, avx512", ""};
+}
+
+const PointLoops& PointLoopsFor(Isa isa) {
+  SKEP_CHECK(IsAvailable(isa));
+#ifdef SKEP_X86_KERNELS
+  if (isa == Isa::kAvx2) return kPointLoopsAvx2;
+  if (isa == Isa::kAvx512) return kPointLoopsAvx512;
+#endif
+  return kPointLoopsPortable;
 }
 
 const SumLoops& SumLoopsFor(Isa isa) {

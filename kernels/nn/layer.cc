@@ -18,6 +18,18 @@ struct Maker {
   std::unique_ptr<Layer> operator()(const model::TransposeLayer& layer) const {
     return MakeTranspose(layer, context);
   }
+  std::unique_ptr<Layer> operator()(const model::DropoutLayer& layer) const {
+    return MakeDropout(layer, context);
+  }
+  std::unique_ptr<Layer> operator()(const model::NormLayer& layer) const {
+    return MakeNorm(layer, context);
+  }
+  std::unique_ptr<Layer> operator()(const model::EmbeddingLayer& layer) const {
+    return MakeEmbedding(layer, context);
+  }
+  std::unique_ptr<Layer> operator()(const model::PositionsLayer& layer) const {
+    return MakePositions(layer, context);
+  }
   template <class Other>
   std::unique_ptr<Layer> operator()(const Other&) const {
     SKEP_CHECK(false);
@@ -28,7 +40,8 @@ struct Maker {
 }  // namespace
 
 bool EndsWithRelu(const model::Layer& layer) {
-  return std::holds_alternative<model::DenseLayer>(layer);
+  return std::holds_alternative<model::DenseLayer>(layer) ||
+         std::holds_alternative<model::NormLayer>(layer);
 }
 
 std::unique_ptr<Layer> MakeLayer(const model::Layer& layer, const LayerContext& context) {

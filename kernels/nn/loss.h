@@ -1,8 +1,8 @@
 // Loss: how far a model's outputs are from the labels of a batch, and the gradient of that.
 //
-// Called by Network; one thread; no state but a reference to its loops. Sums in double, in row
+// Called by Network; one thread; no state but references to its loops. Sums in double, in row
 // order. Source: torch.nn.CrossEntropyLoss, BCEWithLogitsLoss and MSELoss with their mean
-// reduction.
+// reduction, which for the last two is over rows and outputs.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,12 @@ class Loss {
                                     std::size_t width, const std::int32_t* labels) const;
 
  private:
+  // Of the losses that treat each output by itself.
+  [[nodiscard]] double SumOfOutputs(const struct PointLoss& loss) const;
+
   LossKind kind_;
   const struct TrainingLoops& loops_;
+  const struct PointLoops& point_loops_;
 };
 
 }  // namespace skep::kernels
