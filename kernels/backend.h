@@ -15,6 +15,7 @@
 namespace skep::kernels {
 
 struct PointLoops;
+struct ConvLoops;
 struct SumLoops;
 struct TrainingLoops;
 
@@ -33,6 +34,7 @@ enum class Isa { kPortable, kAvx2, kAvx512 };
 
 // The tables of an available set.
 [[nodiscard]] const PointLoops& PointLoopsFor(Isa isa);
+[[nodiscard]] const ConvLoops& ConvLoopsFor(Isa isa);
 [[nodiscard]] const SumLoops& SumLoopsFor(Isa isa);
 [[nodiscard]] const TrainingLoops& TrainingLoopsFor(Isa isa);
 

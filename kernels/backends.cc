@@ -1,6 +1,7 @@
 #include <array>
 
 #include "kernels/backend.h"
+#include "kernels/conv_loops.h"
 #include "kernels/point_loops.h"
 #include "kernels/sum_loops.h"
 #include "kernels/training_loops.h"
@@ -69,6 +70,15 @@ const PointLoops& PointLoopsFor(Isa isa) {
   if (isa == Isa::kAvx512) return kPointLoopsAvx512;
 #endif
   return kPointLoopsPortable;
+}
+
+const ConvLoops& ConvLoopsFor(Isa isa) {
+  SKEP_CHECK(IsAvailable(isa));
+#ifdef SKEP_X86_KERNELS
+  if (isa == Isa::kAvx2) return kConvLoopsAvx2;
+  if (isa == Isa::kAvx512) return kConvLoopsAvx512;
+#endif
+  return kConvLoopsPortable;
 }
 
 const SumLoops& SumLoopsFor(Isa isa) {

@@ -12,6 +12,12 @@ struct Maker {
   std::unique_ptr<Layer> operator()(const model::DenseLayer& layer) const {
     return MakeDense(layer, context);
   }
+  std::unique_ptr<Layer> operator()(const model::ConvLayer& layer) const {
+    return MakeConvolution(layer, context);
+  }
+  std::unique_ptr<Layer> operator()(const model::PoolLayer& layer) const {
+    return MakePool(layer, context);
+  }
   std::unique_ptr<Layer> operator()(const model::ActivationLayer& layer) const {
     return MakeActivation(layer, context);
   }
