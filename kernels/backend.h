@@ -18,6 +18,7 @@ struct PointLoops;
 struct ConvLoops;
 struct SumLoops;
 struct TrainingLoops;
+struct SequenceLoops;
 
 enum class Isa { kPortable, kAvx2, kAvx512 };
 
@@ -37,5 +38,6 @@ enum class Isa { kPortable, kAvx2, kAvx512 };
 [[nodiscard]] const ConvLoops& ConvLoopsFor(Isa isa);
 [[nodiscard]] const SumLoops& SumLoopsFor(Isa isa);
 [[nodiscard]] const TrainingLoops& TrainingLoopsFor(Isa isa);
+[[nodiscard]] const SequenceLoops& SequenceLoopsFor(Isa isa);
 
 }  // namespace skep::kernels

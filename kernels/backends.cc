@@ -3,6 +3,7 @@
 #include "kernels/backend.h"
 #include "kernels/conv_loops.h"
 #include "kernels/point_loops.h"
+#include "kernels/sequence_loops.h"
 #include "kernels/sum_loops.h"
 #include "kernels/training_loops.h"
 #include "shared/base/check.h"
@@ -97,6 +98,15 @@ const TrainingLoops& TrainingLoopsFor(Isa isa) {
   if (isa == Isa::kAvx512) return kTrainingLoopsAvx512;
 #endif
   return kTrainingLoopsPortable;
+}
+
+const SequenceLoops& SequenceLoopsFor(Isa isa) {
+  SKEP_CHECK(IsAvailable(isa));
+#ifdef SKEP_X86_KERNELS
+  if (isa == Isa::kAvx2) return kSequenceLoopsAvx2;
+  if (isa == Isa::kAvx512) return kSequenceLoopsAvx512;
+#endif
+  return kSequenceLoopsPortable;
 }
 
 }  // namespace skep::kernels

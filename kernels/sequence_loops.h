@@ -161,7 +161,6 @@ struct ScoreSoftmaxGradient {
 };
 
 struct SequenceLoops {
-  std::size_t tile_rows;  // rows of a product that one pass over a panel makes, at most
   void (*pack_panels)(const PanelPack&);
   void (*panel_product)(const PanelProduct&);
   void (*pack_rows)(const RowPack&);

@@ -11,8 +11,7 @@
 
 namespace skep::kernels {
 
-const SequenceLoops kSequenceLoopsPortable{.tile_rows = kTileRows,
-                                           .pack_panels = PackPanels,
+const SequenceLoops kSequenceLoopsPortable{.pack_panels = PackPanels,
                                            .panel_product = Product,
                                            .pack_rows = PackRows,
                                            .panel_gradient = Gradient,

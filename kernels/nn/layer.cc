@@ -36,6 +36,12 @@ struct Maker {
   std::unique_ptr<Layer> operator()(const model::PositionsLayer& layer) const {
     return MakePositions(layer, context);
   }
+  std::unique_ptr<Layer> operator()(const model::RecurrentLayer& layer) const {
+    return MakeRecurrent(layer, context);
+  }
+  std::unique_ptr<Layer> operator()(const model::AttentionLayer& layer) const {
+    return MakeAttention(layer, context);
+  }
   template <class Other>
   std::unique_ptr<Layer> operator()(const Other&) const {
     SKEP_CHECK(false);
