@@ -2,11 +2,20 @@
 // which are built together.
 #pragma once
 
+#include "kernels/body/batch_body.h"
 #include "kernels/body/dense_body.h"
 #include "kernels/body/kernel.h"
+#include "kernels/body/loss_body.h"
+#include "kernels/body/optimiser_body.h"
+#include "kernels/body/shortcut_body.h"
 
 namespace skep::kernels {
 
-using Kernels = KernelPack<body::AddBias, body::SumRows, body::RectifyGradient>;
+using Kernels =
+    KernelPack<body::GatherHeads, body::GatherInputs, body::Advance,  //
+               body::AddBias, body::SumRows, body::RectifyGradient,   //
+               body::CountLabels, body::LossGradient, body::AddLoss,  //
+               body::ClipScale, body::SgdStep, body::AdamStep,        //
+               body::AddShortcut, body::KeepShortcutGradient, body::AddShortcutGradient>;
 
 }  // namespace skep::kernels

@@ -16,10 +16,10 @@ Result<std::uint64_t> Arena::Take(std::uint64_t bytes, const char* what) {
                      std::to_string(budget_) + " are left",
                  "fewer lanes, a smaller batch, or a larger budget"};
   }
-  Result<std::uint64_t> address = device_->Allocate(bytes);
-  if (!address) return address;
-  addresses_.push_back(*address);
   used_ += bytes;
+  if (device_ == nullptr) return std::uint64_t{0};
+  Result<std::uint64_t> address = device_->Allocate(bytes);
+  if (address) addresses_.push_back(*address);
   return address;
 }
 

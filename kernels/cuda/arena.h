@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/device_api.h"
@@ -16,6 +17,8 @@ namespace skep::kernels {
 class Arena {
  public:
   Arena(DeviceApi& device, std::uint64_t budget_bytes) : device_(&device), budget_(budget_bytes) {}
+  // Only counts: nothing is allocated, and what it gives may not be used.
+  Arena() : device_(nullptr), budget_(UINT64_MAX) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
@@ -30,7 +33,6 @@ class Arena {
 
   [[nodiscard]] std::uint64_t used_bytes() const { return used_; }
   [[nodiscard]] std::uint64_t budget_bytes() const { return budget_; }
-  [[nodiscard]] DeviceApi& device() { return *device_; }
 
  private:
   [[nodiscard]] Result<std::uint64_t> Take(std::uint64_t bytes, const char* what);

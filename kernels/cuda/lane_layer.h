@@ -76,7 +76,7 @@ struct LaneContext {
   const model::Layout& layout;
   std::uint32_t lanes;   // at most
   std::uint32_t rows;    // of a lane, at most
-  bool rectify = false;  // see LayerContext
+  bool rectify = false;  // as LayerContext::rectify
 
   [[nodiscard]] std::uint64_t Offset(std::size_t tensor) const { return layout.Offset(tensor); }
 };

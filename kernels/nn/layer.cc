@@ -24,6 +24,12 @@ struct Maker {
   std::unique_ptr<Layer> operator()(const model::TransposeLayer& layer) const {
     return MakeTranspose(layer, context);
   }
+  std::unique_ptr<Layer> operator()(const model::RecurrentLayer& layer) const {
+    return MakeRecurrent(layer, context);
+  }
+  std::unique_ptr<Layer> operator()(const model::AttentionLayer& layer) const {
+    return MakeAttention(layer, context);
+  }
   std::unique_ptr<Layer> operator()(const model::DropoutLayer& layer) const {
     return MakeDropout(layer, context);
   }
@@ -36,12 +42,6 @@ struct Maker {
   std::unique_ptr<Layer> operator()(const model::PositionsLayer& layer) const {
     return MakePositions(layer, context);
   }
-  std::unique_ptr<Layer> operator()(const model::RecurrentLayer& layer) const {
-    return MakeRecurrent(layer, context);
-  }
-  std::unique_ptr<Layer> operator()(const model::AttentionLayer& layer) const {
-    return MakeAttention(layer, context);
-  }
   template <class Other>
   std::unique_ptr<Layer> operator()(const Other&) const {
     SKEP_CHECK(false);
@@ -50,11 +50,6 @@ struct Maker {
 };
 
 }  // namespace
-
-bool EndsWithRelu(const model::Layer& layer) {
-  return std::holds_alternative<model::DenseLayer>(layer) ||
-         std::holds_alternative<model::NormLayer>(layer);
-}
 
 std::unique_ptr<Layer> MakeLayer(const model::Layer& layer, const LayerContext& context) {
   return std::visit(Maker{context}, layer);

@@ -79,15 +79,12 @@ struct LayerContext {
   const model::Layout& layout;
   std::size_t training_rows;  // at most so many in a batch of training
   std::size_t capacity;       // at most so many in any batch
-  bool rectify = false;       // the layer ends with a ReLU; see EndsWithRelu
+  bool rectify = false;       // the layer does the ReLU behind it (PlannedStage)
 
   [[nodiscard]] std::size_t Offset(std::size_t tensor) const {
     return static_cast<std::size_t>(layout.Offset(tensor));
   }
 };
-
-// Whether a layer of this kind can do the ReLU behind it.
-[[nodiscard]] bool EndsWithRelu(const model::Layer& layer);
 
 // Not for ResidualLayer and AddLayer, which the Network itself is.
 [[nodiscard]] std::unique_ptr<Layer> MakeLayer(const model::Layer& layer,

@@ -21,39 +21,6 @@ std::size_t StrideOf(const model::Shape& shape) {
   return (shape.channels + kFloatsPerCacheLine - 1) / kFloatsPerCacheLine * kFloatsPerCacheLine;
 }
 
-model::Shape FlatShape(std::uint32_t values) {
-  return {.kind = model::Shape::Kind::kValues, .channels = values};
-}
-
-// All parameters but running statistics.
-std::vector<ParameterRange> TrainedRanges(const model::ModelSpec& spec) {
-  const model::Layout& layout = *spec.layout();
-  std::vector<bool> is_trained(layout.tensors().size(), true);
-  for (const model::Layer& layer : spec.layers()) {
-    const auto* norm = std::get_if<model::NormLayer>(&layer);
-    if (norm == nullptr || norm->kind != model::NormLayer::Kind::kBatch) continue;
-    is_trained[norm->running_mean] = false;
-    is_trained[norm->running_var] = false;
-  }
-  std::vector<ParameterRange> ranges;
-  for (std::size_t i = 0; i < is_trained.size(); ++i) {
-    if (!is_trained[i]) continue;
-    const auto begin = static_cast<std::size_t>(layout.Offset(i));
-    const std::size_t end = begin + static_cast<std::size_t>(layout.tensors()[i].Count());
-    if (!ranges.empty() && ranges.back().end == begin) {
-      ranges.back().end = end;
-    } else {
-      ranges.push_back({begin, end});
-    }
-  }
-  return ranges;
-}
-
-bool IsRelu(const model::Layer& layer) {
-  const auto* activation = std::get_if<model::ActivationLayer>(&layer);
-  return activation != nullptr && activation->kind == model::Activation::kRelu;
-}
-
 }  // namespace
 
 Network::Network(const model::ModelSpec& spec, std::size_t training_rows, Isa isa, LossKind loss)
@@ -62,89 +29,38 @@ Network::Network(const model::ModelSpec& spec, std::size_t training_rows, Isa is
       parameters_(static_cast<std::size_t>(spec.layout()->values())),
       positions_(spec.positions()),
       outputs_(spec.outputs()),
+      plan_(PlanNetwork(spec)),
       loss_(loss, isa),
-      optimiser_(isa, parameters_, TrainedRanges(spec)) {
+      optimiser_(isa, parameters_, plan_.trained) {
   SKEP_CHECK(training_rows >= 1);
-  AddStages(spec);
   PlaceValues();
-  MakeLayers(spec);
-}
-
-std::size_t Network::AddValue(const model::Shape& shape, bool is_rectified) {
-  values_.push_back(
-      {.shape = shape, .stride = StrideOf(shape), .offset = 0, .is_rectified = is_rectified});
-  return values_.size() - 1;
-}
-
-// First the values, then the layers: a layer is told how many rows a piece of an evaluation has,
-// and that follows from all values.
-void Network::AddStages(const model::ModelSpec& spec) {
-  const std::vector<model::Layer>& layers = spec.layers();
-  values_.push_back({.shape = FlatShape(spec.input_values()), .stride = spec.input_values()});
-  std::vector<std::size_t> kept;  // values of open shortcuts
-  std::size_t value = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    Stage stage;
-    stage.from = i;
-    stage.input = value;
-    if (const auto* residual = std::get_if<model::ResidualLayer>(&layers[i])) {
-      stage.kind = Stage::Kind::kKeep;
-      stage.slot = residual->slot;
-      stage.output = value;
-      kept.push_back(value);
-      slot_values_.resize(std::max(slot_values_.size(), residual->slot + 1));
-      slot_values_[residual->slot] =
-          std::max<std::size_t>(slot_values_[residual->slot], residual->shape.Values());
-    } else {
-      if (const auto* add = std::get_if<model::AddLayer>(&layers[i])) {
-        stage.kind = Stage::Kind::kAdd;
-        stage.add = *add;
-        stage.slot = add->slot;
-        stage.kept = kept.back();
-        kept.pop_back();
-      }
-      const bool joins_relu =
-          EndsWithRelu(layers[i]) && i + 1 < layers.size() && IsRelu(layers[i + 1]);
-      value = AddValue(spec.shapes()[i], joins_relu || IsRelu(layers[i]));
-      stage.output = value;
-      if (joins_relu) ++i;
-    }
-    stages_.push_back(std::move(stage));
-  }
-  SKEP_CHECK(!stages_.empty());
-}
-
-void Network::MakeLayers(const model::ModelSpec& spec) {
-  for (Stage& stage : stages_) {
-    if (stage.kind != Stage::Kind::kLayer) continue;
-    const model::Layer& layer = spec.layers()[stage.from];
-    stage.layer =
-        MakeLayer(layer, {.isa = isa_,
-                          .layout = *spec.layout(),
-                          .training_rows = training_rows_,
-                          .capacity = std::max(training_rows_, evaluation_rows_),
-                          .rectify = EndsWithRelu(layer) && values_[stage.output].is_rectified});
+  for (const PlannedStage& stage : plan_.stages) {
+    const bool is_layer = stage.kind == PlannedStage::Kind::kLayer;
+    const LayerContext context{.isa = isa,
+                               .layout = *spec.layout(),
+                               .training_rows = training_rows_,
+                               .capacity = std::max(training_rows_, evaluation_rows_),
+                               .rectify = stage.rectify};
+    layers_.push_back(is_layer ? MakeLayer(spec.layers()[stage.layer], context) : nullptr);
   }
 }
 
 void Network::PlaceValues() {
   std::size_t floats = 0;
   std::size_t widest = 0;
-  for (std::size_t i = 1; i < values_.size(); ++i) {
-    floats += values_[i].stride;
-    widest = std::max(widest, values_[i].stride);
+  places_.push_back({.stride = plan_.values[0].shape.Values(), .offset = 0});
+  for (std::size_t i = 1; i < plan_.values.size(); ++i) {
+    places_.push_back({.stride = StrideOf(plan_.values[i].shape), .offset = floats});
+    floats += places_[i].stride;
+    widest = std::max(widest, places_[i].stride);
   }
   evaluation_rows_ = std::clamp<std::size_t>(kEvaluationFloats / floats, 1, kEvaluationRows);
   const std::size_t capacity = std::max(training_rows_, evaluation_rows_);
-  std::size_t offset = 0;
-  for (std::size_t i = 1; i < values_.size(); ++i) {
-    values_[i].offset = offset;
-    offset += values_[i].stride * capacity;
-  }
-  activations_.resize(offset);
+  for (Place& place : places_) place.offset *= capacity;
+  activations_.resize(floats * capacity);
   for (model::FloatVector& delta : deltas_) delta.resize(widest * training_rows_);
   std::size_t waiting = 0;
-  for (const std::size_t values : slot_values_) {
+  for (const std::size_t values : plan_.slots) {
     slot_offsets_.push_back(waiting);
     waiting += values * training_rows_;
   }
@@ -152,16 +68,16 @@ void Network::PlaceValues() {
 }
 
 Rows Network::ValueRows(std::size_t value) {
-  return {activations_.data() + values_[value].offset, values_[value].stride};
+  return {activations_.data() + places_[value].offset, places_[value].stride};
 }
 
 ConstRows Network::InputRows(std::size_t value, const float* x) {
-  if (value == 0) return {x, values_[0].stride};
+  if (value == 0) return {x, places_[0].stride};
   return ValueRows(value);
 }
 
-Rows Network::SlotRows(const Stage& stage) {
-  return {shortcuts_.data() + slot_offsets_[stage.slot], slot_values_[stage.slot]};
+Rows Network::SlotRows(const PlannedStage& stage) {
+  return {shortcuts_.data() + slot_offsets_[stage.slot], plan_.slots[stage.slot]};
 }
 
 bool Network::AreLabels(const Batch& batch) const {
@@ -176,11 +92,12 @@ void Network::BeginTask() {
 }
 
 void Network::Forward(const Pass& pass, const float* x) {
-  for (const Stage& stage : stages_) {
+  for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
+    const PlannedStage& stage = plan_.stages[i];
     const ConstRows in = InputRows(stage.input, x);
-    if (stage.kind == Stage::Kind::kLayer) {
-      stage.layer->Forward(pass, in, ValueRows(stage.output));
-    } else if (stage.kind == Stage::Kind::kAdd) {
+    if (stage.kind == PlannedStage::Kind::kLayer) {
+      layers_[i]->Forward(pass, in, ValueRows(stage.output));
+    } else if (stage.kind == PlannedStage::Kind::kAdd) {
       AddShortcut(stage.add, pass.rows, InputRows(stage.kept, x), in, ValueRows(stage.output));
     }
   }
@@ -188,11 +105,11 @@ void Network::Forward(const Pass& pass, const float* x) {
 
 // The gradient of the mean loss by the last value goes to `dy`.
 LossResult Network::LossGradient(const Batch& batch, Rows dy) {
-  const Value& last = values_[stages_.back().output];
-  const ConstRows y = ValueRows(stages_.back().output);
-  std::copy_n(y.data, batch.rows * last.stride, dy.data);
+  const PlannedValue& last = plan_.values[Last()];
+  const ConstRows y = ValueRows(Last());
+  std::copy_n(y.data, batch.rows * y.stride, dy.data);
   // Places of a sequence are rows of the loss.
-  const std::size_t stride = positions_ == 1 ? last.stride : outputs_;
+  const std::size_t stride = positions_ == 1 ? y.stride : outputs_;
   const LossResult result =
       loss_.Gradient(dy.data, stride, batch.rows * positions_, outputs_, batch.labels);
   if (last.is_rectified) ApplyReluGradient(y, dy, batch.rows, last.shape.Values());
@@ -201,15 +118,19 @@ LossResult Network::LossGradient(const Batch& batch, Rows dy) {
 
 void Network::Backward(const Pass& pass, const float* x, const Sink& sink) {
   std::size_t turn = 0;
-  Rows dy{deltas_[0].data(), values_[stages_.back().output].stride};
-  for (std::size_t i = stages_.size(); i-- > 0;) {
-    const Stage& stage = stages_[i];
-    const Value& in = values_[stage.input];
-    if (stage.kind == Stage::Kind::kAdd) {
+  Rows dy{deltas_[0].data(), places_[Last()].stride};
+  for (std::size_t i = plan_.stages.size(); i-- > 0;) {
+    const PlannedStage& stage = plan_.stages[i];
+    const PlannedValue& in = plan_.values[stage.input];
+    if (stage.kind == PlannedStage::Kind::kAdd) {
       KeepShortcutGradient(stage.add, pass.rows, dy, SlotRows(stage));
-      continue;  // the gradient of what it adds to is the same
+      // The gradient of what it adds to is the same, but for a ReLU there.
+      if (in.is_rectified) {
+        ApplyReluGradient(InputRows(stage.input, x), dy, pass.rows, in.shape.Values());
+      }
+      continue;
     }
-    if (stage.kind == Stage::Kind::kKeep) {
+    if (stage.kind == PlannedStage::Kind::kKeep) {
       if (stage.input == 0) continue;
       AddShortcutGradient(pass.rows, in.shape.Values(), SlotRows(stage), dy);
       if (in.is_rectified) {
@@ -219,16 +140,16 @@ void Network::Backward(const Pass& pass, const float* x, const Sink& sink) {
     }
     const bool is_first = stage.input == 0;
     // Where a shortcut starts, its gradient comes first, then the ReLU.
-    const bool starts_shortcut = i > 0 && stages_[i - 1].kind == Stage::Kind::kKeep;
+    const bool starts_shortcut = i > 0 && plan_.stages[i - 1].kind == PlannedStage::Kind::kKeep;
     turn = 1 - turn;
-    const Rows dx{is_first ? nullptr : deltas_[turn].data(), in.stride};
-    stage.layer->Backward(pass,
-                          {.x = InputRows(stage.input, x),
-                           .y = ValueRows(stage.output),
-                           .dy = dy,
-                           .dx = dx,
-                           .x_is_rectified = in.is_rectified && !starts_shortcut},
-                          sink);
+    const Rows dx{is_first ? nullptr : deltas_[turn].data(), places_[stage.input].stride};
+    layers_[i]->Backward(pass,
+                         {.x = InputRows(stage.input, x),
+                          .y = ValueRows(stage.output),
+                          .dy = dy,
+                          .dx = dx,
+                          .x_is_rectified = in.is_rectified && !starts_shortcut},
+                         sink);
     dy = dx;
   }
 }
@@ -238,8 +159,7 @@ double Network::ForwardAndBackward(const Pass& pass, const Batch& batch, const S
   SKEP_CHECK(pass.params.size() == parameters_ && sink.values.size() == parameters_);
   SKEP_CHECK(AreLabels(batch));
   Forward(pass, batch.x);
-  const LossResult loss =
-      LossGradient(batch, {deltas_[0].data(), values_[stages_.back().output].stride});
+  const LossResult loss = LossGradient(batch, {deltas_[0].data(), places_[Last()].stride});
   Backward(pass, batch.x, sink);
   return loss.counted == 0 ? 0 : loss.sum / static_cast<double>(loss.counted);
 }
@@ -263,8 +183,8 @@ double Network::TrainStep(std::span<float> params, const Batch& batch, const Opt
     loss = ForwardAndBackward(pass, batch, {.values = gradient_, .accumulate = false, .scale = 1});
     optimiser_.Step(params, gradient_, step);
   }
-  for (const Stage& stage : stages_) {
-    if (stage.layer != nullptr) stage.layer->EndStep(params);
+  for (const std::unique_ptr<Layer>& layer : layers_) {
+    if (layer != nullptr) layer->EndStep(params);
   }
   return loss;
 }
@@ -273,13 +193,13 @@ Evaluation Network::Evaluate(std::span<const float> params, const Batch& batch) 
   SKEP_CHECK(params.size() == parameters_);
   SKEP_CHECK(AreLabels(batch));
   Evaluation result;
-  const std::size_t last = stages_.back().output;
+  const std::size_t last = Last();
   for (std::size_t first = 0; first < batch.rows; first += evaluation_rows_) {
     const std::size_t rows = std::min(evaluation_rows_, batch.rows - first);
     Forward({.params = params, .rows = rows, .is_training = false, .step_key = 0},
-            batch.x + first * values_[0].stride);
+            batch.x + first * places_[0].stride);
     const LossResult sum =
-        loss_.Evaluate(ValueRows(last).data, positions_ == 1 ? values_[last].stride : outputs_,
+        loss_.Evaluate(ValueRows(last).data, positions_ == 1 ? places_[last].stride : outputs_,
                        rows * positions_, outputs_, batch.labels + first * positions_);
     result.loss_sum += sum.sum;
     result.counted += sum.counted;
@@ -294,7 +214,7 @@ void Network::Outputs(std::span<const float> params, const float* x, std::size_t
   SKEP_CHECK(params.size() == parameters_ && rows <= evaluation_rows_ &&
              outputs.size() == rows * width);
   Forward({.params = params, .rows = rows, .is_training = false, .step_key = 0}, x);
-  const Rows y = ValueRows(stages_.back().output);
+  const Rows y = ValueRows(Last());
   for (std::size_t r = 0; r < rows; ++r) {
     std::copy_n(y.data + r * y.stride, width,
                 outputs.begin() + static_cast<std::ptrdiff_t>(r * width));

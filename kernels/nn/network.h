@@ -22,6 +22,7 @@
 #include "kernels/backend.h"
 #include "kernels/nn/layer.h"
 #include "kernels/nn/loss.h"
+#include "kernels/nn/network_plan.h"
 #include "kernels/nn/optimiser.h"
 #include "shared/model/model_spec.h"
 #include "shared/model/params.h"
@@ -77,33 +78,18 @@ class Network {
   [[nodiscard]] Isa isa() const { return isa_; }
 
  private:
-  // What flows between two layers.
-  struct Value {
-    model::Shape shape;
-    std::size_t stride = 0;     // of an example
-    std::size_t offset = 0;     // of the first example in activations_; not of the input
-    bool is_rectified = false;  // the output of a ReLU
-  };
-  // A layer, or one end of a shortcut.
-  struct Stage {
-    enum class Kind { kLayer, kKeep, kAdd } kind = Kind::kLayer;
-    std::size_t from = 0;  // index of the layer in the model
-    std::unique_ptr<Layer> layer;
-    model::AddLayer add;     // kAdd
-    std::size_t slot = 0;    // kKeep, kAdd
-    std::size_t input = 0;   // values
-    std::size_t output = 0;  // kKeep: the input itself
-    std::size_t kept = 0;    // kAdd: the value that it adds
+  // Where a value's examples lie in activations_; not those of the input.
+  struct Place {
+    std::size_t stride = 0;
+    std::size_t offset = 0;
   };
 
-  void AddStages(const model::ModelSpec& spec);
   void PlaceValues();
-  void MakeLayers(const model::ModelSpec& spec);
-  std::size_t AddValue(const model::Shape& shape, bool is_rectified);
+  [[nodiscard]] std::size_t Last() const { return plan_.stages.back().output; }
   [[nodiscard]] bool AreLabels(const Batch& batch) const;
   [[nodiscard]] Rows ValueRows(std::size_t value);
   [[nodiscard]] ConstRows InputRows(std::size_t value, const float* x);
-  [[nodiscard]] Rows SlotRows(const Stage& stage);
+  [[nodiscard]] Rows SlotRows(const PlannedStage& stage);
   void Forward(const Pass& pass, const float* x);
   LossResult LossGradient(const Batch& batch, Rows dy);
   void Backward(const Pass& pass, const float* x, const Sink& sink);
@@ -115,10 +101,10 @@ class Network {
   std::size_t parameters_;
   std::size_t positions_;
   std::size_t outputs_;
-  std::vector<Value> values_;  // the input first
-  std::vector<Stage> stages_;
-  std::vector<std::size_t> slot_values_;   // floats a row of each shortcut's gradient
-  std::vector<std::size_t> slot_offsets_;  // of it in shortcuts_
+  NetworkPlan plan_;
+  std::vector<std::unique_ptr<Layer>> layers_;  // one a stage; null: an end of a shortcut
+  std::vector<Place> places_;                   // one a value
+  std::vector<std::size_t> slot_offsets_;       // of it in shortcuts_
   model::FloatVector activations_;
   model::FloatVector deltas_[2];  // gradients of values, in turns
   model::FloatVector shortcuts_;  // gradients that wait for the start of their shortcut

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/nn/network_plan.h"
 #include "shared/model/params.h"
 
 namespace skep::kernels {
@@ -28,12 +29,6 @@ struct OptimiserStep {
   double beta1 = 0.9;        // kAdam, kAdamW
   double beta2 = 0.999;
   double epsilon = 1e-8;
-};
-
-// Neighbouring parameters [begin, end) of the flat vector.
-struct ParameterRange {
-  std::size_t begin;
-  std::size_t end;
 };
 
 class Optimiser {
