@@ -10,17 +10,19 @@ typedef float Sixteen __attribute__((vector_size(64)));
 // Chains that do not wait for each other: enough for two units of a latency of five.
 constexpr std::size_t kChains = 12;
 
-#define SKEP_FMA_LOOP(Vector)                             \
-  Vector chain[kChains] = {};                             \
-  const Vector factor = Vector{} + 0.999F;                \
-  const Vector term = Vector{} + 0.001F;                  \
-  for (std::size_t i = 0; i < steps; ++i) {               \
-    _Pragma("GCC unroll 12") for (Vector & sum : chain) { \
-      sum = sum * factor + term;                          \
-    }                                                     \
-  }                                                       \
-  Vector total{};                                         \
-  for (const Vector& sum : chain) total += sum;           \
+// Each chain starts elsewhere: equal ones would be computed once.
+#define SKEP_FMA_LOOP(Vector)                                                            \
+  Vector chain[kChains];                                                                 \
+  for (std::size_t i = 0; i < kChains; ++i) chain[i] = Vector{} + static_cast<float>(i); \
+  const Vector factor = Vector{} + 0.999F;                                               \
+  const Vector term = Vector{} + 0.001F;                                                 \
+  for (std::size_t i = 0; i < steps; ++i) {                                              \
+    _Pragma("GCC unroll 12") for (Vector & sum : chain) {                                \
+      sum = sum * factor + term;                                                         \
+    }                                                                                    \
+  }                                                                                      \
+  Vector total{};                                                                        \
+  for (const Vector& sum : chain) total += sum;                                          \
   return total[0]
 
 float RunPortable(std::size_t steps) {

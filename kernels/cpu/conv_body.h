@@ -47,6 +47,7 @@ std::size_t Panel(std::size_t columns, std::size_t outputs) {
 }
 
 // Calls visit(packed offset, weight offset, outputs) for each input of each tap, panel by panel.
+// The taps of an input lie together in the tensor, so they come one after the other.
 template <class Visit>
 void ForEachPackedRow(const ConvWeightPlaces& at, std::size_t panel, const Visit& visit) {
   const Pieces panels(VectorsFor(at.outputs), panel);
@@ -55,19 +56,19 @@ void ForEachPackedRow(const ConvWeightPlaces& at, std::size_t panel, const Visit
   for (std::size_t n = 0; n < panels.count; ++n) {
     const std::size_t width = panels.Size(n) * kLanes;
     const std::size_t outputs = Least(width, at.outputs - output);
-    for (std::size_t i = 0; i < at.rows; ++i) {
-      for (std::size_t j = 0; j < at.columns; ++j) {
-        for (std::size_t c = 0; c < at.inputs; ++c) {
-          visit(packed,
+    for (std::size_t c = 0; c < at.inputs; ++c) {
+      for (std::size_t i = 0; i < at.rows; ++i) {
+        for (std::size_t j = 0; j < at.columns; ++j) {
+          visit(packed + ((i * at.columns + j) * at.inputs + c) * width,
                 static_cast<std::ptrdiff_t>(i) * at.row +
                     static_cast<std::ptrdiff_t>(j) * at.column +
                     static_cast<std::ptrdiff_t>(c) * at.input +
                     static_cast<std::ptrdiff_t>(output) * at.output,
                 outputs);
-          packed += width;
         }
       }
     }
+    packed += at.rows * at.columns * at.inputs * width;
     output += outputs;
   }
 }
@@ -172,6 +173,7 @@ void ConvTile(const Correlation& op, const ConvTileRange& at) {
   for (std::size_t i = 0; i < op.taps.tap_rows; ++i) {
     for (std::size_t j = 0; j < op.taps.tap_columns; ++j) {
       PlacePointers<P> x(at.x + i * op.taps.tap_row + j * op.taps.tap_column, op.x_column);
+#pragma GCC unroll 2
       for (std::size_t k = 0; k < op.taps.depth; ++k, x.Next(), w += V * kLanes) {
         Reg weight[V];
 #pragma GCC unroll 4

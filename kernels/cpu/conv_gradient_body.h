@@ -29,6 +29,7 @@ void SumsTile(const ConvSums& op, const SumsTileRange& at) {
   for (std::size_t row = 0; row < op.rows; ++row) {
     const float* x = at.x + row * op.x_row;
     const float* dy = at.dy + row * op.dy_row;
+#pragma GCC unroll 2
     for (std::size_t c = 0; c < op.columns; ++c, x += op.x_column, dy += op.dy_column) {
       Reg gradient[V];
 #pragma GCC unroll 4
