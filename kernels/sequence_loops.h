@@ -93,7 +93,6 @@ struct LstmStep {
   std::size_t gates_row;
   const float* cell_before;
   float* cell;
-  float* cell_tanh;
   float* state;
   float* y;  // the state again
   std::size_t y_row;
@@ -101,10 +100,12 @@ struct LstmStep {
 struct LstmStepGradient {
   std::size_t rows;
   std::size_t hidden;
-  float* gates;  // replaced by the gradients of the sums that the gates are made of
+  const float* gates;
   std::size_t gates_row;
+  float* gradients;  // receives those of the sums that the gates are made of
+  std::size_t gradients_row;
   const float* cell_before;
-  const float* cell_tanh;
+  const float* cell;
   const float* dy;
   std::size_t dy_row;
   const float* dstate;  // from the step behind; it adds to dy
@@ -127,12 +128,14 @@ struct GruStep {
 struct GruStepGradient {
   std::size_t rows;
   std::size_t hidden;
-  float* gates;  // replaced by the gradients of the parts of the input
+  const float* gates;
   std::size_t gates_row;
-  float* recurrent;  // receives the gradients of the parts of the state before
-  std::size_t recurrent_row;
+  float* gradients;            // receives those of the parts of the input
+  float* recurrent_gradients;  // and of the parts of the state before
+  std::size_t gradients_row;   // of both
   const float* recurrent_new;
   const float* state_before;
+  std::size_t state_before_row;
   const float* dy;
   std::size_t dy_row;
   const float* dstate;  // through the recurrent product of the step behind; it adds to dy

@@ -30,32 +30,43 @@ void StepLstm(const LstmStep& op) {
       const std::size_t at = r * hidden + j;
       const Reg cell = Vector::Fma(forget, Vector::Load(op.cell_before + at, lanes),
                                    Vector::Mul(input, candidate));
-      const Reg cell_tanh = Tanh(cell);
-      const Reg state = Vector::Mul(output, cell_tanh);
+      const Reg state = Vector::Mul(output, Tanh(cell));
       Vector::Store(gates + j, input, lanes);
       Vector::Store(gates + hidden + j, forget, lanes);
       Vector::Store(gates + 2 * hidden + j, candidate, lanes);
       Vector::Store(gates + 3 * hidden + j, output, lanes);
       Vector::Store(op.cell + at, cell, lanes);
-      Vector::Store(op.cell_tanh + at, cell_tanh, lanes);
       Vector::Store(op.state + at, state, lanes);
       Vector::Store(op.y + r * op.y_row + j, state, lanes);
     }
   }
 }
 
+// Asks for one vector of each gate of the row after this one: rows are too short for the processor
+// to see what comes.
+void PrefetchGates(const float* gates, std::size_t row, std::size_t hidden, std::size_t count) {
+#pragma GCC unroll 4
+  for (std::size_t gate = 0; gate < count; ++gate) {
+    __builtin_prefetch(gates + row + gate * hidden);
+  }
+}
+
 void StepLstmGradient(const LstmStepGradient& op) {
   const std::size_t hidden = op.hidden;
   for (std::size_t r = 0; r < op.rows; ++r) {
-    float* gates = op.gates + r * op.gates_row;
+    const float* gates = op.gates + r * op.gates_row;
+    float* gradients = op.gradients + r * op.gradients_row;
     for (std::size_t j = 0; j < hidden; j += kLanes) {
       const Mask lanes = Vector::FirstLanes(Least(kLanes, hidden - j));
       const std::size_t at = r * hidden + j;
+      PrefetchGates(gates + j, op.gates_row, hidden, 4);
+      __builtin_prefetch(op.cell_before + at + hidden);
+      __builtin_prefetch(op.dy + (r + 1) * op.dy_row + j);
       const Reg input = Vector::Load(gates + j, lanes);
       const Reg forget = Vector::Load(gates + hidden + j, lanes);
       const Reg candidate = Vector::Load(gates + 2 * hidden + j, lanes);
       const Reg output = Vector::Load(gates + 3 * hidden + j, lanes);
-      const Reg cell_tanh = Vector::Load(op.cell_tanh + at, lanes);
+      const Reg cell_tanh = Tanh(Vector::Load(op.cell + at, lanes));
       const Reg dstate = Vector::Add(Vector::Load(op.dy + r * op.dy_row + j, lanes),
                                      Vector::Load(op.dstate + at, lanes));
       const Reg dcell = Vector::Fma(Vector::Mul(dstate, output), SlopeOfTanh(cell_tanh),
@@ -65,10 +76,10 @@ void StepLstmGradient(const LstmStepGradient& op) {
                                       SlopeOfSigmoid(forget));
       const Reg dcandidate = Vector::Mul(Vector::Mul(dcell, input), SlopeOfTanh(candidate));
       const Reg doutput = Vector::Mul(Vector::Mul(dstate, cell_tanh), SlopeOfSigmoid(output));
-      Vector::Store(gates + j, dinput, lanes);
-      Vector::Store(gates + hidden + j, dforget, lanes);
-      Vector::Store(gates + 2 * hidden + j, dcandidate, lanes);
-      Vector::Store(gates + 3 * hidden + j, doutput, lanes);
+      Vector::Store(gradients + j, dinput, lanes);
+      Vector::Store(gradients + hidden + j, dforget, lanes);
+      Vector::Store(gradients + 2 * hidden + j, dcandidate, lanes);
+      Vector::Store(gradients + 3 * hidden + j, doutput, lanes);
       Vector::Store(op.dcell + at, Vector::Mul(dcell, forget), lanes);
     }
   }
@@ -100,11 +111,14 @@ void StepGru(const GruStep& op) {
 void StepGruGradient(const GruStepGradient& op) {
   const std::size_t hidden = op.hidden;
   for (std::size_t r = 0; r < op.rows; ++r) {
-    float* gates = op.gates + r * op.gates_row;
-    float* recurrent = op.recurrent + r * op.recurrent_row;
+    const float* gates = op.gates + r * op.gates_row;
+    const float* state_before = op.state_before + r * op.state_before_row;
+    float* gradients = op.gradients + r * op.gradients_row;
+    float* recurrent = op.recurrent_gradients + r * op.gradients_row;
     for (std::size_t j = 0; j < hidden; j += kLanes) {
       const Mask lanes = Vector::FirstLanes(Least(kLanes, hidden - j));
       const std::size_t at = r * hidden + j;
+      PrefetchGates(gates + j, op.gates_row, hidden, 3);
       const Reg reset = Vector::Load(gates + j, lanes);
       const Reg update = Vector::Load(gates + hidden + j, lanes);
       const Reg candidate = Vector::Load(gates + 2 * hidden + j, lanes);
@@ -113,13 +127,13 @@ void StepGruGradient(const GruStepGradient& op) {
                                      Vector::Load(op.dstate + at, lanes));
       const Reg beside = Vector::Sub(Vector::Set(1.0F), update);
       const Reg dnew = Vector::Mul(Vector::Mul(dstate, beside), SlopeOfTanh(candidate));
-      const Reg change = Vector::Sub(Vector::Load(op.state_before + at, lanes), candidate);
+      const Reg change = Vector::Sub(Vector::Load(state_before + j, lanes), candidate);
       const Reg dupdate = Vector::Mul(Vector::Mul(dstate, change), SlopeOfSigmoid(update));
       const Reg dreset = Vector::Mul(Vector::Mul(dnew, Vector::Load(op.recurrent_new + at, lanes)),
                                      SlopeOfSigmoid(reset));
-      Vector::Store(gates + j, dreset, lanes);
-      Vector::Store(gates + hidden + j, dupdate, lanes);
-      Vector::Store(gates + 2 * hidden + j, dnew, lanes);
+      Vector::Store(gradients + j, dreset, lanes);
+      Vector::Store(gradients + hidden + j, dupdate, lanes);
+      Vector::Store(gradients + 2 * hidden + j, dnew, lanes);
       Vector::Store(recurrent + j, dreset, lanes);
       Vector::Store(recurrent + hidden + j, dupdate, lanes);
       Vector::Store(recurrent + 2 * hidden + j, Vector::Mul(dnew, reset), lanes);

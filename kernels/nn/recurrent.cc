@@ -73,14 +73,15 @@ class Recurrent final : public Layer {
       Pack(pass.params.data() + weight_ih_, inputs_, input_panels_.data());
     }
     std::fill_n(dstate_.begin(), rows * hidden_, 0.0F);
+    std::fill_n(states_.begin(), rows * hidden_, 0.0F);
     std::fill_n(carried_.begin(), rows * hidden_, 0.0F);
     const std::size_t most = StepsOf(kGradientPlaces, rows);
     for (std::size_t end = length_; end > 0;) {
       const std::size_t steps = std::min(most, end);
       const Block block{rows, end - steps, steps, end == length_, end == steps};
-      for (std::size_t t = end; t-- > block.begin;) BackwardStep(block, t, back.dy);
+      for (std::size_t t = end; t-- > block.begin;) BackwardStep(block, t, back);
       if (back.dx.data != nullptr) InputGradient(block, back.dx);
-      WeightGradients(block, back.x, sink);
+      WeightGradients(block, back, sink);
       end = block.begin;
     }
     if (back.dx.data != nullptr && back.x_is_rectified) {
@@ -120,18 +121,18 @@ class Recurrent final : public Layer {
         std::max(PanelFloats(hidden_, 2 * hidden_) + PanelFloats(hidden_, gates_ - 2 * hidden_),
                  PanelFloats(gates_, hidden_)));
     gate_values_.resize(places * gates_row_);
-    states_.resize((places + rows_) * hidden_);
+    states_.resize(2 * rows_ * hidden_);
     if (is_lstm_) {
       cells_.resize((places + rows_) * hidden_);
-      cell_tanhs_.resize(places * hidden_);
     } else {
       recurrent_news_.resize(places * hidden_);
-      state_gradients_.resize(length_ * training_rows * gates_row_);
     }
     dstate_.resize(training_rows * hidden_);
     carried_.resize(training_rows * hidden_);
     const std::size_t all = length_ * training_rows;
     const std::size_t block = std::min(all, std::max(kGradientPlaces, training_rows));
+    gradients_.resize(block * gates_row_);
+    if (!is_lstm_) state_gradients_.resize(block * gates_row_);
     packed_rows_.resize(gates_ * block);
     packed_places_.resize(PanelFloats(block, std::max(inputs_, hidden_)));
     places_.resize(std::max(block, std::max(kInputPlaces, rows_)) * inputs_);
@@ -139,16 +140,26 @@ class Recurrent final : public Layer {
   }
 
   [[nodiscard]] Steps Gates(std::size_t rows) { return {gate_values_.data(), rows, gates_row_}; }
-  // Those of the state before each step; with one more at the end.
-  [[nodiscard]] Steps States(std::size_t rows) { return {states_.data(), rows, hidden_}; }
+  // Before each step; only the last two are kept, y has them all.
+  [[nodiscard]] float* State(std::size_t rows, std::size_t step) {
+    return states_.data() + step % 2 * rows * hidden_;
+  }
+  [[nodiscard]] ConstRows StateBefore(ConstRows y, std::size_t step) {
+    if (step == 0) return {states_.data(), hidden_};  // zeros in the backward pass
+    return {y.data + (step - 1) * hidden_, y.stride};
+  }
   [[nodiscard]] Steps Cells(std::size_t rows) { return {cells_.data(), rows, hidden_}; }
-  [[nodiscard]] Steps CellTanhs(std::size_t rows) { return {cell_tanhs_.data(), rows, hidden_}; }
   [[nodiscard]] Steps RecurrentNews(std::size_t rows) {
     return {recurrent_news_.data(), rows, hidden_};
   }
-  // Of the parts that the state before adds to the gates; an LSTM's are those of the gates.
-  [[nodiscard]] Steps StateGradients(std::size_t rows) {
-    return {is_lstm_ ? gate_values_.data() : state_gradients_.data(), rows, gates_row_};
+  // Of the sums that gates are made of, at a step of a block.
+  [[nodiscard]] float* Gradients(const Block& block, std::size_t step) {
+    return gradients_.data() + (step - block.begin) * block.rows * gates_row_;
+  }
+  // Of the parts that the state before adds to them.
+  [[nodiscard]] float* StateGradients(const Block& block, std::size_t step) {
+    if (is_lstm_) return Gradients(block, step);
+    return state_gradients_.data() + (step - block.begin) * block.rows * gates_row_;
   }
 
   void PackTransposed(const float* weights, std::size_t width, std::size_t outputs,
@@ -224,7 +235,7 @@ class Recurrent final : public Layer {
   }
 
   void RecurrentProduct(const Pass& pass, std::size_t rows, std::size_t step) {
-    PanelProduct product{.a = States(rows).At(step),
+    PanelProduct product{.a = State(rows, step),
                          .a_row = hidden_,
                          .rows = rows,
                          .panels = state_panels_.data(),
@@ -253,8 +264,7 @@ class Recurrent final : public Layer {
                       .gates_row = gates_row_,
                       .cell_before = Cells(rows).At(t),
                       .cell = Cells(rows).At(t + 1),
-                      .cell_tanh = CellTanhs(rows).At(t),
-                      .state = States(rows).At(t + 1),
+                      .state = State(rows, t + 1),
                       .y = y.data,
                       .y_row = y.stride});
   }
@@ -265,21 +275,21 @@ class Recurrent final : public Layer {
                      .gates = Gates(rows).At(t),
                      .gates_row = gates_row_,
                      .recurrent_new = RecurrentNews(rows).At(t),
-                     .state_before = States(rows).At(t),
-                     .state = States(rows).At(t + 1),
+                     .state_before = State(rows, t),
+                     .state = State(rows, t + 1),
                      .y = y.data,
                      .y_row = y.stride});
   }
 
-  void BackwardStep(const Block& block, std::size_t t, ConstRows dy) {
-    const ConstRows out{dy.data + t * hidden_, dy.stride};
+  void BackwardStep(const Block& block, std::size_t t, const BackwardPass& back) {
+    const ConstRows dy{back.dy.data + t * hidden_, back.dy.stride};
     if (is_lstm_) {
-      LstmBackward(block.rows, t, out);
+      LstmBackward(block, t, dy);
     } else {
-      GruBackward(block.rows, t, out);
+      GruBackward(block, t, dy, StateBefore(back.y, t));
     }
     if (t == 0) return;
-    loops_.panel_product({.a = StateGradients(block.rows).At(t),
+    loops_.panel_product({.a = StateGradients(block, t),
                           .a_row = gates_row_,
                           .rows = block.rows,
                           .panels = state_panels_.data(),
@@ -292,28 +302,32 @@ class Recurrent final : public Layer {
                           .adds = false});
   }
 
-  void LstmBackward(std::size_t rows, std::size_t t, ConstRows dy) {
-    loops_.lstm_step_gradient({.rows = rows,
+  void LstmBackward(const Block& block, std::size_t t, ConstRows dy) {
+    loops_.lstm_step_gradient({.rows = block.rows,
                                .hidden = hidden_,
-                               .gates = Gates(rows).At(t),
+                               .gates = Gates(block.rows).At(t),
                                .gates_row = gates_row_,
-                               .cell_before = Cells(rows).At(t),
-                               .cell_tanh = CellTanhs(rows).At(t),
+                               .gradients = Gradients(block, t),
+                               .gradients_row = gates_row_,
+                               .cell_before = Cells(block.rows).At(t),
+                               .cell = Cells(block.rows).At(t + 1),
                                .dy = dy.data,
                                .dy_row = dy.stride,
                                .dstate = dstate_.data(),
                                .dcell = carried_.data()});
   }
 
-  void GruBackward(std::size_t rows, std::size_t t, ConstRows dy) {
-    loops_.gru_step_gradient({.rows = rows,
+  void GruBackward(const Block& block, std::size_t t, ConstRows dy, ConstRows state_before) {
+    loops_.gru_step_gradient({.rows = block.rows,
                               .hidden = hidden_,
-                              .gates = Gates(rows).At(t),
+                              .gates = Gates(block.rows).At(t),
                               .gates_row = gates_row_,
-                              .recurrent = StateGradients(rows).At(t),
-                              .recurrent_row = gates_row_,
-                              .recurrent_new = RecurrentNews(rows).At(t),
-                              .state_before = States(rows).At(t),
+                              .gradients = Gradients(block, t),
+                              .recurrent_gradients = StateGradients(block, t),
+                              .gradients_row = gates_row_,
+                              .recurrent_new = RecurrentNews(block.rows).At(t),
+                              .state_before = state_before.data,
+                              .state_before_row = state_before.stride,
                               .dy = dy.data,
                               .dy_row = dy.stride,
                               .dstate = dstate_.data(),
@@ -321,7 +335,7 @@ class Recurrent final : public Layer {
   }
 
   void InputGradient(const Block& block, Rows dx) {
-    loops_.panel_product({.a = Gates(block.rows).At(block.begin),
+    loops_.panel_product({.a = gradients_.data(),
                           .a_row = gates_row_,
                           .rows = block.Places(),
                           .panels = input_panels_.data(),
@@ -340,22 +354,21 @@ class Recurrent final : public Layer {
     }
   }
 
-  void WeightGradients(const Block& block, ConstRows x, const Sink& sink) {
+  void WeightGradients(const Block& block, const BackwardPass& back, const Sink& sink) {
     const Partial partial = PartialOffsets();
-    const float* gradients = Gates(block.rows).At(block.begin);
-    PackGradients(block, gradients);
+    PackGradients(block, gradients_.data());
     for (std::size_t t = 0; t < block.steps; ++t) {
-      PackPlaces(block, t, {x.data + (block.begin + t) * inputs_, x.stride}, inputs_);
+      PackPlaces(block, t, {back.x.data + (block.begin + t) * inputs_, back.x.stride}, inputs_);
     }
     WeightGradient(block, inputs_, weight_ih_, partial.weight_ih, sink);
-    SumGates(block, gradients, gates_, bias_, partial.bias, sink);
+    SumGates(block, gradients_.data(), gates_, bias_, partial.bias, sink);
     if (!is_lstm_) {
-      gradients = StateGradients(block.rows).At(block.begin);
-      PackGradients(block, gradients);
-      SumGates(block, gradients + 2 * hidden_, hidden_, bias_hn_, partial.bias_hn, sink);
+      PackGradients(block, state_gradients_.data());
+      SumGates(block, state_gradients_.data() + 2 * hidden_, hidden_, bias_hn_, partial.bias_hn,
+               sink);
     }
     for (std::size_t t = 0; t < block.steps; ++t) {
-      PackPlaces(block, t, {States(block.rows).At(block.begin + t), hidden_}, hidden_);
+      PackPlaces(block, t, StateBefore(back.y, block.begin + t), hidden_);
     }
     WeightGradient(block, hidden_, weight_hh_, partial.weight_hh, sink);
   }
@@ -422,11 +435,11 @@ class Recurrent final : public Layer {
   std::size_t rows_;                 // that the buffers of steps hold
   model::FloatVector input_panels_;  // weights, packed for the pass that goes on
   model::FloatVector state_panels_;
-  model::FloatVector gate_values_;  // after the backward steps: gradients of their sums
+  model::FloatVector gate_values_;
   model::FloatVector states_;
   model::FloatVector cells_;
-  model::FloatVector cell_tanhs_;
   model::FloatVector recurrent_news_;
+  model::FloatVector gradients_;  // of one block
   model::FloatVector state_gradients_;
   model::FloatVector dstate_;
   model::FloatVector carried_;        // gradient of the cells, or what a GRU's state lets pass by
