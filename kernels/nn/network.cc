@@ -119,7 +119,7 @@ LossResult Network::LossGradient(const Batch& batch, Rows dy) {
 void Network::Backward(const Pass& pass, const float* x, const Sink& sink) {
   std::size_t turn = 0;
   Rows dy{deltas_[0].data(), places_[Last()].stride};
-  for (std::size_t i = plan_.stages.size(); i-- > 0;) {
+  for (std::size_t i = plan_.stages.size(); i-- > plan_.lowest_trained;) {
     const PlannedStage& stage = plan_.stages[i];
     const PlannedValue& in = plan_.values[stage.input];
     if (stage.kind == PlannedStage::Kind::kAdd) {
@@ -138,11 +138,11 @@ void Network::Backward(const Pass& pass, const float* x, const Sink& sink) {
       }
       continue;
     }
-    const bool is_first = stage.input == 0;
+    const bool is_last = i == plan_.lowest_trained;
     // Where a shortcut starts, its gradient comes first, then the ReLU.
     const bool starts_shortcut = i > 0 && plan_.stages[i - 1].kind == PlannedStage::Kind::kKeep;
     turn = 1 - turn;
-    const Rows dx{is_first ? nullptr : deltas_[turn].data(), places_[stage.input].stride};
+    const Rows dx{is_last ? nullptr : deltas_[turn].data(), places_[stage.input].stride};
     layers_[i]->Backward(pass,
                          {.x = InputRows(stage.input, x),
                           .y = ValueRows(stage.output),

@@ -43,6 +43,15 @@ std::vector<ParameterRange> TrainedRanges(const model::ModelSpec& spec) {
   return ranges;
 }
 
+bool HasParameters(const model::Layer& layer) {
+  return !std::holds_alternative<model::ActivationLayer>(layer) &&
+         !std::holds_alternative<model::TransposeLayer>(layer) &&
+         !std::holds_alternative<model::PoolLayer>(layer) &&
+         !std::holds_alternative<model::DropoutLayer>(layer) &&
+         !std::holds_alternative<model::ResidualLayer>(layer) &&
+         !std::holds_alternative<model::AddLayer>(layer);
+}
+
 class Planner {
  public:
   explicit Planner(const model::ModelSpec& spec) : spec_(spec) {
@@ -70,6 +79,7 @@ class Planner {
     }
     SKEP_CHECK(!plan_.stages.empty());
     plan_.trained = TrainedRanges(spec_);
+    while (!HasParameters(layers[plan_.stages[plan_.lowest_trained].layer])) ++plan_.lowest_trained;
     return std::move(plan_);
   }
 

@@ -40,6 +40,7 @@ struct NetworkPlan {
   std::vector<PlannedStage> stages;     // at least one
   std::vector<std::size_t> slots;       // values of each shortcut's gradient, at most
   std::vector<ParameterRange> trained;  // all but running statistics
+  std::size_t lowest_trained = 0;       // stage; what is below has no parameters, so no gradient
 };
 
 [[nodiscard]] NetworkPlan PlanNetwork(const model::ModelSpec& spec);

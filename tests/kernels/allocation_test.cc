@@ -51,6 +51,20 @@ TEST_CASE("nothing is allocated after the first step", "[unit]") {
   }
 }
 
+TEST_CASE("convolutions and pooling allocate nothing after the first step", "[unit]") {
+  const auto spec = model::ModelSpec::Parse(
+                        {2, 9, 8}, {"conv 6 3x3 same", "relu", "maxpool 2",
+                                    "conv 12 3x3 same groups 6 stride 2", "avgpool 2", "dense 10"})
+                        .value();
+  for (const Isa isa : AvailableIsas()) {
+    Network network(spec, 50, isa);
+    const Counted counted = CountAfterFirstStep(network, spec, {.learning_rate = 0.1F});
+    INFO(IsaName(isa));
+    CHECK(counted.training == 0);
+    CHECK(counted.evaluation == 0);
+  }
+}
+
 TEST_CASE("the counter counts", "[unit]") {
   const std::size_t before = skep::test::Allocations();
   const std::vector<int> one(100);
