@@ -164,7 +164,8 @@ inline void RowInputGradient(const RowNormGradient& op, std::size_t row) {
   const Moments& moments = op.moments[row];
   const Reg high = Vector::Set(moments.mean_high);
   const Reg low = Vector::Set(moments.mean_low);
-  const Reg inverse = Vector::Set(moments.inverse);
+  // A single value is its own mean, whatever it is: no gradient, not even of rounding.
+  const Reg inverse = Vector::Set(op.columns > 1 ? moments.inverse : 0);
   Wide sum = Wide::Zero();
   Wide product = Wide::Zero();
   ForEachVector(op.columns, [&](std::size_t c, Mask lanes) {

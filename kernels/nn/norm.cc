@@ -347,7 +347,9 @@ class GroupNorm final : public NormBase {
   // With g = dy weight and u = (x - mean) inverse: dx = inverse (g - mean of g - u mean of g u).
   void SetGradient(const float* weight, std::size_t row, std::size_t group) {
     const std::size_t begin = group * group_channels_;
-    const double inverse = groups_of_batch_[row * groups_ + group].inverse;
+    // A single value is its own mean, whatever it is: no gradient, not even of rounding.
+    const bool is_free = pixels_ * group_channels_ > 1;
+    const double inverse = is_free ? groups_of_batch_[row * groups_ + group].inverse : 0;
     double sum = 0;
     double product = 0;
     for (std::size_t c = begin; c < begin + group_channels_; ++c) {

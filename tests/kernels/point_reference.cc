@@ -279,8 +279,8 @@ void CheckAgainstReference(const model::ModelSpec& spec, std::span<const float> 
     Unaligned at(std::vector<float>(params.begin(), params.end()));
     Unaligned gradient(std::vector<float>(params.size(), 77));
     Network network(spec, batch.rows, isa, mode.loss);
-    const double result = network.Gradient(at.values(), batch.View(), gradient.values(),
-                                           mode.step_key);
+    const double result =
+        network.Gradient(at.values(), batch.View(), gradient.values(), mode.step_key);
     INFO(IsaName(isa) << ", " << spec.lines().front() << ", " << batch.rows << " rows");
     CHECK(std::abs(result - loss) < 1e-5 * std::max(1.0, loss));
     const Evaluation sum = network.Evaluate(at.values(), batch.View());
@@ -307,8 +307,7 @@ void CheckSinks(const model::ModelSpec& spec, std::span<const float> params,
     INFO(IsaName(isa) << ", " << spec.lines().front());
     for (std::size_t i = 0; i < params.size(); ++i) {
       const float size = std::max(std::abs(params[i]), std::abs(gradient[i]));
-      REQUIRE(std::abs(fused[i] - separate[i]) <=
-              (isa == Isa::kPortable ? 0x1p-22F * size : 0));
+      REQUIRE(std::abs(fused[i] - separate[i]) <= (isa == Isa::kPortable ? 0x1p-22F * size : 0));
     }
   }
 }

@@ -1,0 +1,113 @@
+#include "kernels/nn/shortcut.h"
+
+#include "tests/kernels/point_reference.h"
+#include "tests/kernels/reference.h"
+#include "tests/support/catch.h"
+
+namespace skep::kernels {
+namespace {
+
+using model::Shape;
+
+model::AddLayer ImageAdd(std::uint32_t height, std::uint32_t width, std::uint32_t stride,
+                         std::uint32_t kept_channels, std::uint32_t channels) {
+  model::AddLayer add;
+  add.kept = {Shape::Kind::kImage, kept_channels, height, width};
+  add.shape = {Shape::Kind::kImage, channels, (height + stride - 1) / stride,
+               (width + stride - 1) / stride};
+  add.stride = stride;
+  return add;
+}
+
+TEST_CASE("a shortcut with stride takes every second row and column", "[unit]") {
+  // 3 x 5 places of one channel, numbered from 0, beside two channels.
+  const model::AddLayer add = ImageAdd(3, 5, 2, 1, 2);
+  std::vector<float> kept(15);
+  for (std::size_t i = 0; i < 15; ++i) kept[i] = static_cast<float>(i);
+  const std::vector<float> x(12, 100);
+  std::vector<float> y(12);
+  AddShortcut(add, 1, {kept.data(), 15}, {x.data(), 12}, {y.data(), 12});
+  CHECK(y == std::vector<float>{100, 100, 102, 100, 104, 100, 110, 100, 112, 100, 114, 100});
+}
+
+TEST_CASE("the gradient of a shortcut goes back to where it came from", "[unit]") {
+  // What the addition takes from a kept value k, against the gradient d of its result: the product
+  // of both is the same, whatever k and d.
+  for (const std::uint32_t stride : {1U, 2U, 3U}) {
+    for (const std::uint32_t size : {1U, 4U, 5U, 7U}) {
+      const model::AddLayer add = ImageAdd(size, size + 2, stride, 3, 5);
+      constexpr std::size_t kRows = 2;
+      const std::size_t kept_values = add.kept.Values();
+      const std::size_t values = add.shape.Values();
+      const auto kept = test::RandomFloats(kRows * kept_values, 1);
+      auto d = test::RandomFloats(kRows * values, 2);
+      const std::vector<float> zero(kRows * values);
+      std::vector<float> y(kRows * values);
+      AddShortcut(add, kRows, {kept.data(), kept_values}, {zero.data(), values},
+                  {y.data(), values});
+      // A slot may be wider than this shortcut.
+      const std::size_t slot_stride = kept_values + 3;
+      std::vector<float> slot(kRows * slot_stride, 77);
+      KeepShortcutGradient(add, kRows, Rows{d.data(), values}, {slot.data(), slot_stride});
+      double forward = 0;
+      double backward = 0;
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        forward += static_cast<double>(y[i]) * static_cast<double>(d[i]);
+      }
+      for (std::size_t i = 0; i < kept.size(); ++i) {
+        const float g = slot[i / kept_values * slot_stride + i % kept_values];
+        backward += static_cast<double>(kept[i]) * static_cast<double>(g);
+      }
+      INFO("stride " << stride << ", size " << size);
+      CHECK(std::abs(forward - backward) < 1e-9);
+      CHECK(slot[kept_values] == 77);
+      AddShortcutGradient(kRows, kept_values, Rows{slot.data(), slot_stride},
+                          {slot.data(), slot_stride});
+      CHECK(slot[0] == 2 * (stride > 0 ? d[0] : 0));
+    }
+  }
+}
+
+TEST_CASE("the gradient through shortcuts is the slope of the loss", "[unit]") {
+  const std::vector<std::vector<std::string>> models{
+      // At the very start, with channels that the kept value lacks.
+      {"residual", "dense 6", "add", "dense 3"},
+      {"residual", "dense 4", "relu", "add", "dense 3"},
+      {"residual", "dense 4", "norm layer", "add", "relu", "dense 3"},
+      {"residual", "add", "dense 3"},
+      // Two at one place, and one around the other.
+      {"dense 5", "residual", "residual", "dense 5", "add", "tanh", "add", "dense 3"},
+      {"dense 5", "relu", "residual", "residual", "dense 5", "add", "relu", "dense 5", "add",
+       "dense 3"},
+      {"residual", "dense 5", "residual", "dense 7", "add", "residual", "dense 7", "relu", "add",
+       "add", "dense 3"},
+      // One after the other: the slot is used again.
+      {"dense 5", "relu", "residual", "dense 5", "add", "relu", "residual", "dense 8", "relu",
+       "dense 8", "add", "relu", "dense 3"},
+      // Right behind a ReLU, in front of one, and around one that stands alone.
+      {"dense 5", "relu", "residual", "dense 5", "add", "dense 3"},
+      {"dense 5", "relu", "residual", "relu", "add", "dense 3"},
+      {"dense 5", "residual", "relu", "add", "relu", "dense 3"},
+      {"dense 5", "tanh", "residual", "relu", "dense 5", "relu", "add", "relu", "dense 3"},
+      {"dense 5", "relu", "residual", "add", "dense 3"},
+      {"dense 5", "relu", "residual", "dropout 0.3", "add", "dense 3"},
+      // At the end of the model.
+      {"dense 5", "residual", "dense 5", "add"},
+      {"dense 5", "relu", "residual", "dense 5", "relu", "add"},
+      {"dense 5", "relu", "residual", "dense 5", "relu", "add", "relu"}};
+  for (const std::vector<std::uint32_t>& input :
+       std::vector<std::vector<std::uint32_t>>{{4}, {3, 4}}) {
+    for (const std::vector<std::string>& lines : models) {
+      std::string text;
+      for (const std::string& line : lines) text += line + "; ";
+      INFO(text << input.size() << " dimensions");
+      const auto spec = test::LayerSpec(input, lines);
+      const auto params = test::RandomFloats(spec.layout()->values(), 11, 0.9F);
+      test::CheckAgainstReference(spec, params, test::BatchFor(spec, 5, 12));
+      test::CheckSinks(spec, params, test::BatchFor(spec, 5, 12));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace skep::kernels
