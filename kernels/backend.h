@@ -14,8 +14,8 @@
 
 namespace skep::kernels {
 
-struct PointLoops;
 struct ConvLoops;
+struct PointLoops;
 struct SumLoops;
 struct TrainingLoops;
 struct SequenceLoops;
@@ -34,8 +34,8 @@ enum class Isa { kPortable, kAvx2, kAvx512 };
 [[nodiscard]] Result<Isa> ParseIsa(const std::string& name);
 
 // The tables of an available set.
-[[nodiscard]] const PointLoops& PointLoopsFor(Isa isa);
 [[nodiscard]] const ConvLoops& ConvLoopsFor(Isa isa);
+[[nodiscard]] const PointLoops& PointLoopsFor(Isa isa);
 [[nodiscard]] const SumLoops& SumLoopsFor(Isa isa);
 [[nodiscard]] const TrainingLoops& TrainingLoopsFor(Isa isa);
 [[nodiscard]] const SequenceLoops& SequenceLoopsFor(Isa isa);

@@ -64,15 +64,6 @@ Result<Isa> ParseIsa(const std::string& name) {
   return Error{1102, "isa \"" + name + "\" is none of auto, portable, avx2, avx512", ""};
 }
 
-const PointLoops& PointLoopsFor(Isa isa) {
-  SKEP_CHECK(IsAvailable(isa));
-#ifdef SKEP_X86_KERNELS
-  if (isa == Isa::kAvx2) return kPointLoopsAvx2;
-  if (isa == Isa::kAvx512) return kPointLoopsAvx512;
-#endif
-  return kPointLoopsPortable;
-}
-
 const ConvLoops& ConvLoopsFor(Isa isa) {
   SKEP_CHECK(IsAvailable(isa));
 #ifdef SKEP_X86_KERNELS
@@ -80,6 +71,15 @@ const ConvLoops& ConvLoopsFor(Isa isa) {
   if (isa == Isa::kAvx512) return kConvLoopsAvx512;
 #endif
   return kConvLoopsPortable;
+}
+
+const PointLoops& PointLoopsFor(Isa isa) {
+  SKEP_CHECK(IsAvailable(isa));
+#ifdef SKEP_X86_KERNELS
+  if (isa == Isa::kAvx2) return kPointLoopsAvx2;
+  if (isa == Isa::kAvx512) return kPointLoopsAvx512;
+#endif
+  return kPointLoopsPortable;
 }
 
 const SumLoops& SumLoopsFor(Isa isa) {
