@@ -38,7 +38,8 @@ struct PanelProduct {
   std::size_t a_row;  // from i to i + 1
   std::size_t rows;
   const float* panels;
-  std::size_t panel_depth;  // of the packed matrix; at least `depth`
+  std::size_t panel_depth;    // rows of the packed matrix, of which the first `depth` count
+  std::size_t panel_columns;  // its columns, of which the first `columns` are made
   std::size_t depth;
   std::size_t columns;
   const float* bias;  // null: none

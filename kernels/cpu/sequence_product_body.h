@@ -94,23 +94,23 @@ struct PanelTile {
   const float* before;  // added, in rows as those of result; null: nothing
   float* result;
   std::size_t result_row;
-  Mask last;  // lanes of the last vector
+  std::size_t columns;  // of the result; 1 to those of the panel
   float scale;
   bool accumulate;
 };
 
 template <std::size_t R, std::size_t V>
 [[gnu::always_inline]] inline void FinishTile(const PanelTile& at, const Reg (&sum)[R][V]) {
-  const Mask all = Vector::FirstLanes(kLanes);
   const Reg scale = Vector::Set(at.scale);
 #pragma GCC unroll 2
   for (std::size_t v = 0; v < V; ++v) {
-    const Mask lanes = v + 1 < V ? all : at.last;
-    const Reg bias =
-        at.bias == nullptr ? Vector::Zero() : Vector::Load(at.bias + v * kLanes, lanes);
+    const std::size_t first = v * kLanes;
+    const Mask lanes =
+        Vector::FirstLanes(at.columns > first ? Least(kLanes, at.columns - first) : 0);
+    const Reg bias = at.bias == nullptr ? Vector::Zero() : Vector::Load(at.bias + first, lanes);
 #pragma GCC unroll 12
     for (std::size_t r = 0; r < R; ++r) {
-      const std::size_t place = r * at.result_row + v * kLanes;
+      const std::size_t place = r * at.result_row + first;
       float* to = at.result + place;
       Reg value = Vector::Add(sum[r][v], bias);
       if (at.before != nullptr) value = Vector::Add(Vector::Load(at.before + place, lanes), value);
@@ -169,7 +169,7 @@ void Product(const PanelProduct& op) {
   const Pieces pieces(op.rows, kTileRows);
   for (std::size_t begin = 0; begin < op.columns; begin += kPanelColumns) {
     const std::size_t columns = Least(kPanelColumns, op.columns - begin);
-    const std::size_t vectors = VectorsOf(columns);
+    const std::size_t vectors = VectorsOf(Least(kPanelColumns, op.panel_columns - begin));
     PanelTile at{.a = op.a,
                  .a_row = op.a_row,
                  .panel = op.panels + begin * op.panel_depth,
@@ -178,7 +178,7 @@ void Product(const PanelProduct& op) {
                  .before = op.adds ? op.result + begin : nullptr,
                  .result = op.result + begin,
                  .result_row = op.result_row,
-                 .last = Vector::FirstLanes(columns - (vectors - 1) * kLanes),
+                 .columns = columns,
                  .scale = 1,
                  .accumulate = false};
     for (std::size_t i = 0; i < pieces.count; ++i) {
@@ -204,7 +204,7 @@ void Gradient(const PanelGradient& op) {
                  .before = op.before == nullptr ? nullptr : op.before + begin,
                  .result = op.result + begin,
                  .result_row = op.result_row,
-                 .last = Vector::FirstLanes(columns - (vectors - 1) * kLanes),
+                 .columns = columns,
                  .scale = op.scale,
                  .accumulate = op.accumulate};
     for (std::size_t i = 0; i < pieces.count; ++i) {

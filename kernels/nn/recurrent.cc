@@ -226,6 +226,7 @@ class Recurrent final : public Layer {
                           .rows = rows * steps,
                           .panels = input_panels_.data(),
                           .panel_depth = inputs_,
+                          .panel_columns = gates_,
                           .depth = inputs_,
                           .columns = gates_,
                           .bias = pass.params.data() + bias_,
@@ -240,6 +241,7 @@ class Recurrent final : public Layer {
                          .rows = rows,
                          .panels = state_panels_.data(),
                          .panel_depth = hidden_,
+                         .panel_columns = is_lstm_ ? gates_ : 2 * hidden_,
                          .depth = hidden_,
                          .columns = is_lstm_ ? gates_ : 2 * hidden_,
                          .bias = nullptr,
@@ -249,6 +251,7 @@ class Recurrent final : public Layer {
     loops_.panel_product(product);
     if (is_lstm_) return;
     product.panels = NewGatePanels();
+    product.panel_columns = hidden_;
     product.columns = hidden_;
     product.bias = pass.params.data() + bias_hn_;
     product.result = RecurrentNews(rows).At(step);
@@ -294,6 +297,7 @@ class Recurrent final : public Layer {
                           .rows = block.rows,
                           .panels = state_panels_.data(),
                           .panel_depth = gates_,
+                          .panel_columns = hidden_,
                           .depth = gates_,
                           .columns = hidden_,
                           .bias = nullptr,
@@ -340,6 +344,7 @@ class Recurrent final : public Layer {
                           .rows = block.Places(),
                           .panels = input_panels_.data(),
                           .panel_depth = gates_,
+                          .panel_columns = inputs_,
                           .depth = gates_,
                           .columns = inputs_,
                           .bias = nullptr,
