@@ -11,18 +11,18 @@ typedef float Sixteen __attribute__((vector_size(64)));
 constexpr std::size_t kChains = 12;
 
 // Each chain starts elsewhere: equal ones would be computed once.
-#define SKEP_FMA_LOOP(Vector)                                                            \
-  Vector chain[kChains];                                                                 \
-  for (std::size_t i = 0; i < kChains; ++i) chain[i] = Vector{} + static_cast<float>(i); \
-  const Vector factor = Vector{} + 0.999F;                                               \
-  const Vector term = Vector{} + 0.001F;                                                 \
-  for (std::size_t i = 0; i < steps; ++i) {                                              \
-    _Pragma("GCC unroll 12") for (Vector & sum : chain) {                                \
-      sum = sum * factor + term;                                                         \
-    }                                                                                    \
-  }                                                                                      \
-  Vector total{};                                                                        \
-  for (const Vector& sum : chain) total += sum;                                          \
+#define SKEP_FMA_LOOP(Vector)                                                                      \
+  Vector chain[kChains];                                                                           \
+  for (std::size_t i = 0; i < kChains; ++i) chain[i] = Vector{} + (static_cast<float>(i) + 0.25F); \
+  const Vector factor = Vector{} + 0.999F;                                                         \
+  const Vector term = Vector{} + 0.001F;                                                           \
+  for (std::size_t i = 0; i < steps; ++i) {                                                        \
+    _Pragma("GCC unroll 12") for (Vector & sum : chain) {                                          \
+      sum = sum * factor + term;                                                                   \
+    }                                                                                              \
+  }                                                                                                \
+  Vector total{};                                                                                  \
+  for (const Vector& sum : chain) total += sum;                                                    \
   return total[0]
 
 float RunPortable(std::size_t steps) {

@@ -116,7 +116,7 @@ Margins MarginsOf(const std::vector<Phase>& phases, std::size_t size) {
 
 // Where every place is a product of its own, one row of places will do.
 model::ConvLayer InOneRowIfPointwise(model::ConvLayer layer) {
-  if (layer.kernel_height * layer.kernel_width == 1 && layer.stride == 1) {
+  if (layer.kernel_height == 1 && layer.kernel_width == 1 && layer.stride == 1) {
     layer.in.width = layer.in.Pixels();
     layer.out.width = layer.out.Pixels();
     layer.in.height = 1;
@@ -125,6 +125,9 @@ model::ConvLayer InOneRowIfPointwise(model::ConvLayer layer) {
   return layer;
 }
 
+// Image by image, over packed weights and a copy of the image with its border. A group is a part of
+// its own; a depthwise layer is one part, over an image whose channels are repeated to be as many
+// as the outputs.
 class Convolution final : public Layer {
  public:
   Convolution(const model::ConvLayer& layer, const LayerContext& context)
