@@ -80,10 +80,10 @@ void AddNew(Commands& commands, NewOptions& options) {
       commands.Add("new", "make a folder with an experiment that runs",
                    [&options](const Console& console) { return NewCommand(options, console); });
   command->add_option("name", options.name, "folder to make")->type_name("NAME")->required();
-  command->add_option("--template", options.template_, "fashion (default), csv")
+  command->add_option("--template", options.template_, "fashion (default), csv, sensors, shakespeare")
       ->type_name("T")
-      ->check(CLI::IsMember({"fashion", "csv"}));
-  command->add_option("--data", options.data, "your own table (CSV), or a folder")
+      ->check(CLI::IsMember({"fashion", "csv", "sensors", "shakespeare"}));
+  command->add_option("--data", options.data, "your own table (CSV), a folder, or plays")
       ->type_name("FILE");
   command->add_option("--client", options.client, "its column that names the owner")
       ->type_name("COL");

@@ -243,8 +243,11 @@ RunStart MakeRunStart(const Plan& plan) {
     info.examples = static_cast<std::uint32_t>(part.train.size());
     info.test_examples = static_cast<std::uint32_t>(part.test.size());
     info.labels.resize(classes);
-    for (const std::uint32_t row : part.train)
-      ++info.labels[static_cast<std::size_t>(prepared.data.train->labels[row])];
+    for (const std::uint32_t row : part.train) {
+      for (const std::int32_t label : prepared.data.train->LabelsOf(row)) {
+        if (label >= 0) ++info.labels[static_cast<std::size_t>(label)];
+      }
+    }
     start.clients.push_back(std::move(info));
   }
   return start;

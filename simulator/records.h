@@ -26,7 +26,7 @@ struct ClientInfo {
   std::string name{};  // the owner's, or empty
   std::uint32_t examples = 0;
   std::uint32_t test_examples = 0;
-  std::vector<std::uint32_t> labels{};  // training examples per class
+  std::vector<std::uint32_t> labels{};  // training examples (text: labels) per class
 };
 
 struct RunStart {

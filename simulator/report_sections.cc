@@ -190,12 +190,12 @@ std::string LabelSection(const RunHistory& run) {
   const std::size_t shown = std::min(kMostBars, clients.size());
   BarChart chart;
   chart.parts = classes;
-  chart.unit = "examples";
   chart.counts_whole = true;
   std::vector<TableColumn> columns{{.title = "client", .is_number = false}, {.title = "examples"}};
   for (const std::string& name : classes) columns.push_back({.title = name});
   std::vector<std::vector<std::string>> rows;
   std::uint64_t total = 0;
+  std::uint64_t counted = 0;
   for (std::size_t k = 0; k < clients.size(); ++k) {
     const ClientHistory& client = *clients[k];
     total += client.examples;
@@ -204,6 +204,7 @@ std::string LabelSection(const RunHistory& run) {
     for (const std::string& name : classes) {
       const auto label = client.labels.find(name);
       const std::uint64_t count = label == client.labels.end() ? 0 : label->second;
+      counted += count;
       values.push_back(static_cast<double>(count));
       row.push_back(Grouped(count));
     }
@@ -213,17 +214,21 @@ std::string LabelSection(const RunHistory& run) {
     chart.bars.push_back("client " + ClientLabel(client));
     chart.ticks.emplace_back(static_cast<double>(k) + 0.5, ClientLabel(client));
   }
+  // Examples of text have many labels each.
+  chart.unit = counted > total ? "labels" : "examples";
   chart.text = {
-      .title = "Training examples per client and class",
-      .finding = fmt::format("{} clients hold {} examples of {} classes, between {} and {} each",
-                             clients.size(), Grouped(total), classes.size(),
-                             Grouped(clients.back()->examples), Grouped(clients.front()->examples)),
+      .title = fmt::format("Training {} per client and class", chart.unit),
+      .finding = fmt::format(
+          "{} clients hold {} examples{} of {} classes, between {} and {} each", clients.size(),
+          Grouped(total), counted > total ? fmt::format(" with {} labels", Grouped(counted)) : "",
+          classes.size(), Grouped(clients.back()->examples), Grouped(clients.front()->examples)),
       .x_title = "client, largest first",
-      .y_title = "training examples"};
+      .y_title = "training " + chart.unit};
   std::string html = Half(Draw(chart), Table(chart.text.title, columns, rows));
   if (clients.size() > shown) html += SizeHistogram(clients, shown);
-  return SectionOf("Examples per client and class",
-                   "<p>" + Escape(chart.text.finding) + ".</p>\n" + Pair(html));
+  return SectionOf(
+      counted > total ? "Labels per client and class" : "Examples per client and class",
+      "<p>" + Escape(chart.text.finding) + ".</p>\n" + Pair(html));
 }
 
 std::string ClientSection(const RunHistory& run) {

@@ -39,6 +39,7 @@ std::vector<Problem> Refuse(Error error) {
 struct Source {
   data::DataSpec spec;
   std::vector<std::uint32_t> input_shape;
+  std::uint32_t labels_per_row = 0;  // 0: not known here
   std::shared_ptr<const data::Dataset> test;
   config::DataFacts facts;
   std::vector<std::string> notes;
@@ -46,6 +47,7 @@ struct Source {
 
 data::DataSpec SpecOf(const config::DataConfig& data) {
   data::DataSpec spec;
+  if (data.task == "next_token") spec.task = data::Task::kNextToken;
   spec.classes = data.classes;
   spec.label = data.label;
   for (const std::string& name : data.features) {
@@ -69,6 +71,8 @@ Result<Source> DescribedSource(const config::Experiment& experiment) {
   if (source.spec.features.empty() && !experiment.model.input.empty()) {
     source.spec.features.push_back({.name = "x", .categories = {}});
     source.input_shape = experiment.model.input;
+  } else if (source.spec.task == data::Task::kNextToken) {
+    source.input_shape = {experiment.data.text_length};
   } else {
     source.input_shape = {source.spec.InputValues()};
   }
@@ -90,6 +94,7 @@ Result<Source> ReadSource(const config::Experiment& experiment) {
   Source source;
   source.spec = std::move(loaded.spec);
   source.input_shape = loaded.train->input_shape;
+  source.labels_per_row = loaded.train->labels_per_row;
   source.test = std::move(loaded.test);
   source.notes = std::move(loaded.notes);
   source.facts.rows = loaded.train->rows;

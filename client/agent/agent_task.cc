@@ -74,17 +74,20 @@ bool Agent::WaitsForData(const wire::Message& message) {
 void Agent::LoadData(const wire::Plan& plan) {
   if (is_loading_) return;  // of a connection before: what is held asks again when it is done
   is_loading_ = true;
-  Worker().Post([this, spec = plan.data, client = offered_as_](std::size_t) {
-    Result<LocalData> rows = LoadLocalData(settings_.config, client, spec);
-    AgentDevice::Data data{
-        .spec = spec, .client = client, .rows = Error{7402, "no data were read", ""}};
-    if (rows.has_value()) {
-      data.rows = std::make_shared<const LocalData>(std::move(rows).value());
-    } else {
-      data.rows = std::move(rows).error();
-    }
-    loop_.Post([this, loaded = std::move(data)]() mutable { OnLoaded(std::move(loaded)); });
-  });
+  Worker().Post(
+      [this, spec = plan.data, client = offered_as_, length = TextLengthOf(plan)](std::size_t) {
+        Result<LocalData> rows = LoadLocalData(settings_.config, client, spec, length);
+        AgentDevice::Data data{.spec = spec,
+                               .client = client,
+                               .text_length = length,
+                               .rows = Error{7402, "no data were read", ""}};
+        if (rows.has_value()) {
+          data.rows = std::make_shared<const LocalData>(std::move(rows).value());
+        } else {
+          data.rows = std::move(rows).error();
+        }
+        loop_.Post([this, loaded = std::move(data)]() mutable { OnLoaded(std::move(loaded)); });
+      });
 }
 
 void Agent::OnLoaded(AgentDevice::Data data) {

@@ -18,7 +18,8 @@ Error AsReason(const Error& why) {
 }  // namespace
 
 bool AgentDevice::HasDataFor(const wire::Plan& plan, ClientNumber client) const {
-  return data_ && data_->spec == plan.data && data_->client == client;
+  return data_ && data_->spec == plan.data && data_->client == client &&
+         data_->text_length == TextLengthOf(plan);
 }
 
 void AgentDevice::ForgetAll() {

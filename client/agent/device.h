@@ -25,6 +25,7 @@ class AgentDevice final : public client::Device {
   struct Data {
     std::optional<wire::DataSpec> spec;
     ClientNumber client = 0;
+    std::uint32_t text_length = 0;  // TextLengthOf the plan
     Result<std::shared_ptr<const LocalData>> rows;
   };
   void Give(Data data) { data_ = std::move(data); }

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -44,9 +45,10 @@ void TakeRows(const data::Dataset& from, const std::vector<std::uint32_t>& rows,
     } else {
       to.floats.insert(to.floats.end(), from.floats.begin() + first, from.floats.begin() + last);
     }
-    to.labels.push_back(from.labels[row]);
+    const auto labels = from.LabelsOf(row);
+    to.labels.insert(to.labels.end(), labels.begin(), labels.end());
   }
-  to.rows = to.labels.size();
+  to.rows += rows.size();
 }
 
 std::vector<std::uint32_t> Numbered(std::size_t first, std::size_t count) {
@@ -63,6 +65,7 @@ client::LocalData Compact(const data::LoadedData& loaded, const data::ClientPart
   auto own = std::make_shared<data::Dataset>();
   own->input_shape = source.input_shape;
   own->values = source.values;
+  own->labels_per_row = source.labels_per_row;
   own->byte_offset = source.byte_offset;
   own->byte_scale = source.byte_scale;
   TakeRows(source, part.train, *own);
@@ -89,10 +92,11 @@ std::uint32_t ClassesOf(const data::LoadedData& loaded) {
 }
 
 Result<LocalData> LoadOwn(const config::ClientConfig& config,
-                          const std::optional<data::DataSpec>& plan) {
+                          const std::optional<data::DataSpec>& plan, std::uint32_t text_length) {
   data::DataOptions options = data::DataOptionsOf(config.data, 0);
   options.clients.reset();
   options.plan = plan;
+  if (text_length > 0) options.text_length = text_length;
   SKEP_ASSIGN(const data::LoadedData loaded, data::Load(options));
   data::PartitionOptions split;
   split.rule = "iid";
@@ -120,13 +124,14 @@ config::DataFacts FactsOf(const data::LoadedData& loaded) {
 
 // The steps of a simulation's preparation, so that part k here holds the rows of client k there.
 Result<LocalData> LoadPart(const config::ClientConfig& config, ClientNumber number,
-                           const std::optional<data::DataSpec>& plan) {
+                           const std::optional<data::DataSpec>& plan, std::uint32_t text_length) {
   auto loaded = config::LoadExperiment(
       config.experiment, {.sets = {}, .program = config::Program::kSimulator, .folder = {}});
   if (!loaded.has_value()) return config::AsError(loaded.problems());
   config::Experiment& experiment = loaded->value;
   data::DataOptions options = data::DataOptionsOf(experiment.data, experiment.seed);
   options.plan = plan;
+  if (text_length > 0) options.text_length = text_length;
   SKEP_ASSIGN(const data::LoadedData source, data::Load(options));
   const auto problems = config::FinishExperiment(*loaded, FactsOf(source));
   if (!problems.empty()) return config::AsError(problems);
@@ -152,15 +157,28 @@ bool HasDataSource(const config::ClientConfig& config) {
 }
 
 Result<LocalData> LoadLocalData(const config::ClientConfig& config, ClientNumber client,
-                                const std::optional<wire::DataSpec>& plan) {
+                                const std::optional<wire::DataSpec>& plan,
+                                std::uint32_t text_length) {
   if (!HasDataSource(config)) return NoData();
   std::optional<data::DataSpec> spec;
   if (plan) spec = SpecOf(*plan);
-  Result<LocalData> local =
-      config.experiment.empty() ? LoadOwn(config, spec) : LoadPart(config, client, spec);
+  Result<LocalData> local = config.experiment.empty() ? LoadOwn(config, spec, text_length)
+                                                      : LoadPart(config, client, spec, text_length);
   // What was read and left out again goes back to the system: this process idles most of its life.
   ::malloc_trim(0);
   return local;
+}
+
+std::uint32_t TextLengthOf(const wire::Plan& plan) {
+  if (!plan.data || plan.data->task != wire::DataTask::kNextToken) return 0;
+  for (const wire::Param& param : plan.params) {
+    if (param.key != "model.input") continue;
+    std::uint32_t length = 0;
+    const char* const end = param.text.data() + param.text.size();
+    const auto [rest, failure] = std::from_chars(param.text.data(), end, length);
+    return failure == std::errc() && rest == end ? length : 0;
+  }
+  return 0;
 }
 
 Status CheckDataSource(const config::ClientConfig& config) {

@@ -6,6 +6,7 @@
 // interfaces, section 9 ([data]).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,10 +33,15 @@ struct LocalData {
 // `client`: its part of an experiment's data, unless the configuration names one. Without `plan`
 // the data's own specification counts. SKEP-7402 where no data are configured or none are there;
 // SKEP-7414 data that do not match the plan; SKEP-1102 no such part; SKEP-12xx as data::Load;
-// SKEP-1xxx of a faulty experiment file.
+// SKEP-1xxx of a faulty experiment file. `text_length`: characters of an example of text, 0 as
+// configured.
 [[nodiscard]] Result<LocalData> LoadLocalData(const config::ClientConfig& config,
                                               ClientNumber client,
-                                              const std::optional<wire::DataSpec>& plan);
+                                              const std::optional<wire::DataSpec>& plan,
+                                              std::uint32_t text_length = 0);
+
+// What a plan for text says of it; 0 in any other plan.
+[[nodiscard]] std::uint32_t TextLengthOf(const wire::Plan& plan);
 
 // Without reading them: SKEP-7402 no data are configured, SKEP-1201 what is configured is not
 // there, or the errors of a faulty experiment file.

@@ -130,11 +130,42 @@ Status WriteText(const fs::path& path, const std::string& text) {
   return WriteFileAtomically(path.string(), AsBytes(text));
 }
 
+// The data that a template brings along; empty: none.
+std::string DataNameOf(const NewOptions& options) {
+  if (!options.data.empty()) return "";
+  if (options.template_ == "csv") return "table.csv";
+  if (options.template_ == "sensors") return "windows.csv";
+  if (options.template_ == "shakespeare") return "plays.txt";
+  return "";
+}
+
 struct Draft {
   std::string toml;
-  std::string table;  // table.csv beside it, or empty
+  std::string data;       // what is written beside it, or empty
+  std::string data_name;  // under this name
   std::vector<std::string> candidates;
 };
+
+// `data` as the experiment's file names it.
+std::string PathOf(const NewOptions& options) {
+  if (fs::path(options.data).is_absolute()) return options.data;
+  std::error_code failed;
+  return fs::relative(fs::absolute(options.data), fs::absolute(options.name), failed).string();
+}
+
+Draft DraftForPlays(const NewOptions& options) {
+  constexpr std::uint32_t kRounds = 200;
+  constexpr std::uint32_t kExampleRounds = 20;
+  Draft draft;
+  if (options.data.empty()) {
+    draft.data = ExamplePlay();
+    draft.data_name = DataNameOf(options);
+  }
+  const std::string path = options.data.empty() ? draft.data_name : PathOf(options);
+  draft.toml = PlaysTemplate(RunNameOf(options.name), Quoted(path),
+                             options.data.empty() ? kExampleRounds : kRounds);
+  return draft;
+}
 
 // The experiment for a table of the user's own.
 config::Validated<Draft> DraftForData(const NewOptions& options) {
@@ -152,18 +183,12 @@ config::Validated<Draft> DraftForData(const NewOptions& options) {
   check(options.label, "--label");
   check(options.client, "--client");
   if (!problems.empty()) return problems;
-  std::error_code failed;
-  const fs::path absolute = fs::absolute(options.data);
-  const bool is_absolute = fs::path(options.data).is_absolute();
-  const std::string path =
-      is_absolute ? options.data
-                  : fs::relative(absolute, fs::absolute(options.name), failed).string();
   const std::string label =
       options.label.empty() && !facts->columns.empty() ? facts->columns.back().name : options.label;
   Draft draft;
   if (options.client.empty()) draft.candidates = OwnerCandidates(*facts, label);
   draft.toml = TableTemplate({.name = RunNameOf(options.name),
-                              .path = Quoted(path),
+                              .path = Quoted(PathOf(options)),
                               .label = Quoted(label),
                               .client = options.client.empty() ? "" : Quoted(options.client),
                               .missing = options.missing.empty() ? "" : Quoted(options.missing),
@@ -172,8 +197,10 @@ config::Validated<Draft> DraftForData(const NewOptions& options) {
 }
 
 config::Validated<Draft> MakeDraft(const NewOptions& options) {
+  if (options.template_ == "shakespeare") return DraftForPlays(options);
   if (!options.data.empty()) return DraftForData(options);
   Draft draft;
+  draft.data_name = DataNameOf(options);
   if (options.template_ == "csv") {
     draft.toml = TableTemplate({.name = RunNameOf(options.name),
                                 .path = "\"table.csv\"",
@@ -181,7 +208,10 @@ config::Validated<Draft> MakeDraft(const NewOptions& options) {
                                 .client = "\"site\"",
                                 .missing = "",
                                 .decimal = ""});
-    draft.table = ExampleTable();
+    draft.data = ExampleTable();
+  } else if (options.template_ == "sensors") {
+    draft.toml = SensorsTemplate(RunNameOf(options.name));
+    draft.data = ExampleWindows();
   } else {
     draft.toml = FashionTemplate(RunNameOf(options.name));
   }
@@ -207,10 +237,10 @@ int Write(const NewOptions& options, const Draft& draft, const Console& console)
     return console.Fail(Error{
         4001, fmt::format("cannot make the folder {}: {}", options.name, failed.message()), ""});
   Status written = Ok();
-  if (!draft.table.empty()) written = WriteText(folder / "table.csv", draft.table);
+  if (!draft.data.empty()) written = WriteText(folder / draft.data_name, draft.data);
   if (written.has_value()) written = WriteText(file, draft.toml);
   if (!written.has_value()) return console.Fail(written.error());
-  const bool has_table = !options.data.empty() || !draft.table.empty();
+  const bool has_table = !options.data.empty() || !draft.data.empty();
   std::string text = fmt::format("made     {}\n", file);
   JsonObject object;
   object.Add("file", file);
@@ -246,12 +276,19 @@ int NewCommand(const NewOptions& options, const Console& console) {
   if (fs::exists(file))
     return console.Fail(Error{1102, file + " exists already; nothing was written",
                               "give another name, or remove it"});
-  if (options.template_ == "csv" && options.data.empty() &&
-      fs::exists(fs::path(options.name) / "table.csv"))
-    return console.Fail(Error{1102, options.name + "/table.csv exists already; nothing was written",
-                              "give another name, or name it with --data"});
-  if (!options.data.empty() && options.template_ == "fashion")
-    return console.Fail(Error{1103, "--data contradicts --template fashion", "give one of them"});
+  const std::string data = DataNameOf(options);
+  if (!data.empty() && fs::exists(fs::path(options.name) / data))
+    return console.Fail(
+        Error{1102, fmt::format("{}/{} exists already; nothing was written", options.name, data),
+              "give another name, or name it with --data"});
+  if (!options.data.empty() && (options.template_ == "fashion" || options.template_ == "sensors"))
+    return console.Fail(
+        Error{1103, "--data contradicts --template " + options.template_, "give one of them"});
+  const bool names_columns = !options.client.empty() || !options.label.empty() ||
+                             !options.missing.empty() || !options.decimal.empty();
+  if (options.template_ == "shakespeare" && names_columns)
+    return console.Fail(Error{1103, "plays have no columns",
+                              "leave --client, --label, --missing and --decimal out"});
   if (options.data.empty() && (!options.client.empty() || !options.label.empty()))
     return console.Fail(
         Error{1103, "--client and --label name columns of --data", "give --data FILE"});

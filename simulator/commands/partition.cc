@@ -29,7 +29,7 @@ std::uint64_t RowsOf(const Prepared& prepared, std::size_t client) {
   return part.train.size() + part.test.size();
 }
 
-// One block a class: its share of the client's examples; a dot where it has none.
+// One block a class: its share of the client's labels; a dot where it has none.
 std::string LabelBar(const Prepared& prepared, std::size_t client, const TextStyle& style) {
   const data::LabelTable& labels = prepared.labels;
   const std::uint32_t* const counts = labels.counts.data() + client * labels.classes;
@@ -133,7 +133,9 @@ std::string PictureOf(const Prepared& prepared) {
   order.resize(std::min(order.size(), kMostBars));
   BarChart chart;
   chart.parts = prepared.data.spec.classes;
-  chart.unit = "examples";
+  // Examples of text have many labels each.
+  const bool has_many = prepared.data.train->labels_per_row != 1;
+  chart.unit = has_many ? "labels" : "examples";
   chart.counts_whole = true;
   for (const std::size_t client : order) {
     const auto from = prepared.labels.counts.begin() +
@@ -143,11 +145,11 @@ std::string PictureOf(const Prepared& prepared) {
                              NameOf(prepared, client));
     chart.bars.push_back("client " + NameOf(prepared, client));
   }
-  chart.text = {.title = "Examples per client and class",
+  chart.text = {.title = has_many ? "Labels per client and class" : "Examples per client and class",
                 .finding = fmt::format("the {} largest of {} clients", order.size(),
                                        prepared.partition.clients.size()),
                 .x_title = "client, largest first",
-                .y_title = "examples"};
+                .y_title = chart.unit};
   return StandaloneSvg(Draw(chart));
 }
 

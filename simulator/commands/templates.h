@@ -1,8 +1,9 @@
-// Texts that `new` writes: experiment files with comments, and a small example table.
+// Texts that `new` writes: experiment files with comments, and small example data.
 //
 // Pure functions; any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace skep::simulator {
@@ -18,6 +19,17 @@ struct TableTemplateValues {
   std::string decimal;
 };
 [[nodiscard]] std::string TableTemplate(const TableTemplateValues& values);
+
+// An experiment on plays: `path` is a TOML string.
+[[nodiscard]] std::string PlaysTemplate(const std::string& name, const std::string& path,
+                                        std::uint32_t rounds);
+// A short play of three roles that speak differently, always the same.
+[[nodiscard]] std::string ExamplePlay();
+
+// An experiment on windows of a sensor of six channels in "windows.csv".
+[[nodiscard]] std::string SensorsTemplate(const std::string& name);
+// Windows of 128 times and six channels, five activities of four people, always the same.
+[[nodiscard]] std::string ExampleWindows();
 
 // A table of measurements from three sites that differ, always the same.
 [[nodiscard]] std::string ExampleTable();

@@ -122,6 +122,58 @@ TEST_CASE("data that do not suit the plan are 7414, and no value of theirs is to
   }
 }
 
+constexpr const char* kPlay = "A:\nab\nba\n\nB:\nbb\na\naab\n";
+
+wire::Plan TextPlan(const std::string& input) {
+  wire::Plan plan;
+  plan.params = {{.key = "model.input", .number = 0, .text = input}};
+  plan.data = wire::DataSpec{.task = wire::DataTask::kNextToken,
+                             .features = {{.name = "x"}},
+                             .classes = {"U+000A", "a", "b"},
+                             .label = ""};
+  return plan;
+}
+
+TEST_CASE("a device reads its role of a play with all labels of a line", "[unit]") {
+  const TemporaryFolder place;
+  (void)place.Write("play.txt", kPlay);
+  const auto file = place.Write(
+      "experiment.toml", "[data]\npath = \"play.txt\"\nformat = \"plays\"\nshuffle = false\n");
+  const wire::Plan plan = TextPlan("3");
+  const LocalData local = LoadLocalData(PartOf(file, 1), 0, plan.data, TextLengthOf(plan)).value();
+  CHECK(local.owner == "B");
+  const data::Dataset& rows = *local.rows.dataset;
+  CHECK(rows.labels_per_row == 3);
+  CHECK(rows.rows == 2);
+  CHECK(rows.bytes == std::vector<std::uint8_t>{0, 2, 2, 0, 1, 0});
+  CHECK(rows.labels == std::vector<std::int32_t>{2, 2, 0, 1, 0, -1});
+}
+
+TEST_CASE("a play of one's own is cut to the length of the plan", "[unit]") {
+  const TemporaryFolder place;
+  config::ClientConfig config;
+  config.data.path = place.Write("play.txt", kPlay).string();
+  config.data.format = "plays";
+  const wire::Plan plan = TextPlan("2");
+  const LocalData local = LoadLocalData(config, 0, plan.data, TextLengthOf(plan)).value();
+  CHECK(local.rows.dataset->input_shape == std::vector<std::uint32_t>{2});
+  CHECK(local.rows.train.size() == 5);
+  CHECK(local.rows.test.size() == 4);
+  wire::Plan unknown = plan;
+  unknown.data->classes = {"U+000A", "a"};
+  const auto refused = LoadLocalData(config, 0, unknown.data, 2);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == 7414);
+}
+
+TEST_CASE("only a plan for text has a length of text", "[unit]") {
+  CHECK(TextLengthOf(TextPlan("80")) == 80);
+  CHECK(TextLengthOf(TextPlan("8,10")) == 0);
+  wire::Plan images = TextPlan("784");
+  images.data->task = wire::DataTask::kClassification;
+  CHECK(TextLengthOf(images) == 0);
+}
+
 TEST_CASE("no data, and data that are not there, have their numbers", "[unit]") {
   config::ClientConfig config;
   CHECK(LoadLocalData(config, 0, std::nullopt).error().code == 7402);
