@@ -66,13 +66,16 @@ struct DataConfig {
 };
 
 struct ModelConfig {
-  std::string architecture = "2nn";   // softmax, mlp, 2nn, layers
-  std::vector<std::uint32_t> input;   // empty: from the data
-  std::uint32_t classes = 0;          // 0: from the data
-  std::vector<std::uint32_t> hidden;  // mlp
-  std::vector<std::string> layers;    // layers
-  std::string init;                   // fan-in, glorot, he, zeros; empty with initial_model
-  std::string initial_model;          // path of a .safetensors, joined like data.path, or empty
+  std::string architecture = "2nn";    // a preset, or "layers"
+  std::vector<std::uint32_t> input;    // empty: from the data
+  std::uint32_t classes = 0;           // 0: from the data
+  std::vector<std::uint32_t> hidden;   // mlp
+  std::vector<std::string> layers;     // layers
+  std::string activation = "relu";     // of presets: relu, tanh, sigmoid, gelu
+  std::string normalization = "none";  // of presets: none, group, batch
+  std::string loss = "auto";           // auto, cross_entropy, mse, binary_cross_entropy
+  std::string init;                    // fan-in, glorot, he, zeros; empty with initial_model
+  std::string initial_model;           // path of a .safetensors, joined like data.path, or empty
 };
 
 enum class Weighting : std::uint8_t { kExamples, kUniform };
@@ -111,11 +114,12 @@ struct ClientTraining {
   std::uint32_t local_steps = 0;    // 0 with local_epochs
   std::uint32_t batch_size = 10;    // 0: all examples of the client
   bool merges_single_tail = false;  // batch_tail = "merge"
+  std::string optimizer = "sgd";    // sgd, adam, adamw
   double learning_rate = 0.1;
   Schedule schedule = Schedule::kConstant;
   double learning_rate_decay = 1;
   std::uint32_t decay_every = 1;
-  double momentum = 0;
+  double momentum = 0;  // sgd
   bool nesterov = false;
   double weight_decay = 0;
   std::optional<double> gradient_clip;

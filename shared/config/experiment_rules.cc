@@ -39,7 +39,8 @@ void CheckRequired(Reading& reading) {
   };
   if (e.Text("model.architecture") == "layers" && !e.IsGiven("model.layers"))
     needs("model.architecture", "\"layers\"", "\"model.layers\"");
-  if (e.Boolean("client.nesterov") && e.Number("client.momentum") == 0 &&
+  const bool has_momentum = e.Has("client.momentum") && e.Number("client.momentum") > 0;
+  if (e.Has("client.nesterov") && e.Boolean("client.nesterov") && !has_momentum &&
       reading.IsSound({"client.momentum"}))
     needs("client.nesterov", "true", "\"client.momentum\" above 0");
   if (e.Boolean("training.stop_at_target") && !e.IsGiven("training.target"))

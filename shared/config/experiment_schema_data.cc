@@ -7,6 +7,9 @@ namespace skep::config {
 namespace {
 
 constexpr std::string_view kFromFile = "data.path or data.features or data.classes";
+// Presets whose layers have an activation between them.
+constexpr std::string_view kActivePresets =
+    "model.architecture = mlp | 2nn | fedavg-cnn | lenet | pfl-cnn | resnet8 | resnet20 | har-cnn";
 constexpr std::string_view kDirichlet = "data.partition = dirichlet | inner_dirichlet";
 
 constexpr std::array kDataRows = std::to_array<Row>({
@@ -378,7 +381,8 @@ constexpr std::array kModelRows = std::to_array<Row>({
      .words = "softmax | mlp | 2nn | fedavg-cnn | lenet | pfl-cnn | resnet8 | resnet20 | char-lstm "
               "| har-cnn | "
               "tiny-transformer | layers | plugin: | program:",
-     .present = "softmax | mlp | 2nn | layers",
+     .present = "softmax | mlp | 2nn | fedavg-cnn | lenet | pfl-cnn | resnet8 | resnet20 | "
+                "char-lstm | har-cnn | tiny-transformer | layers",
      .word_aliases = "linear = softmax | cifar-cnn = pfl-cnn"},
     {.key = "input",
      .types = kIntegers,
@@ -403,7 +407,8 @@ constexpr std::array kModelRows = std::to_array<Row>({
     {.key = "layers",
      .types = kTexts,
      .fallback = "",
-     .text = "The layers in order: \"dense OUT\", \"dense OUT nobias\", \"relu\", \"flatten\".",
+     .text = "The layers in order, one string each, such as \"conv 32 5x5 same\", \"relu\", "
+             "\"maxpool 2\", \"dense 10\"; docs/models.md lists the words.",
      .count = "1..256",
      .only_with = "model.architecture = layers"},
     {.key = "activation",
@@ -411,13 +416,14 @@ constexpr std::array kModelRows = std::to_array<Row>({
      .fallback = "\"relu\"",
      .text = "Activation between the layers of a preset.",
      .words = "relu | tanh | sigmoid | gelu",
-     .present = "relu"},
+     .only_with = kActivePresets},
     {.key = "normalization",
      .types = kText,
      .fallback = "\"none\"",
-     .text = "Normalisation layers of a preset.",
+     .text = "Normalisation layers of a preset; resnet8 and resnet20 have group norm where none is "
+             "given.",
      .words = "none | group | batch",
-     .present = "none"},
+     .only_with = kActivePresets},
     {.key = "init",
      .types = kText,
      .fallback = "",
@@ -428,16 +434,16 @@ constexpr std::array kModelRows = std::to_array<Row>({
     {.key = "initial_model",
      .types = kText,
      .fallback = "",
-     .text = "File with the first weights; names and shapes must match.",
+     .text = "File with the first weights, also one that PyTorch wrote; names and shapes must "
+             "match.",
      .words = "*.safetensors | *.npz | *.onnx",
      .present = "*.safetensors",
      .form = Form::kNotEmpty},
     {.key = "loss",
      .types = kText,
      .fallback = "\"auto\"",
-     .text = "What training makes small; auto: by task.",
-     .words = "auto | cross_entropy | mse | binary_cross_entropy",
-     .present = "auto | cross_entropy"},
+     .text = "What training makes small; auto: cross_entropy, of classes.",
+     .words = "auto | cross_entropy | mse | binary_cross_entropy"},
 });
 
 }  // namespace

@@ -7,6 +7,7 @@
 namespace skep::config {
 namespace {
 
+constexpr std::string_view kSgd = "client.optimizer = sgd";
 constexpr std::string_view kAsync = "training.algorithm = fedbuff | fedasync";
 
 constexpr std::array kTopRows = std::to_array<Row>({
@@ -297,13 +298,14 @@ constexpr std::array kClientRows = std::to_array<Row>({
     {.key = "optimizer",
      .types = kText,
      .fallback = "\"sgd\"",
-     .text = "How a client steps.",
-     .words = "sgd | adam | adamw",
-     .present = "sgd"},
+     .text = "How a client steps; adam and adamw with decays of 0.9 and 0.999 and 1e-8 added to "
+             "the root, from rest each round.",
+     .words = "sgd | adam | adamw"},
     {.key = "nesterov",
      .types = kBool,
      .fallback = "false",
-     .text = "Nesterov's form of momentum."},
+     .text = "Nesterov's form of momentum.",
+     .only_with = kSgd},
     {.key = "learning_rate",
      .types = kNumber,
      .fallback = "0.1",
@@ -333,11 +335,12 @@ constexpr std::array kClientRows = std::to_array<Row>({
      .types = kNumber,
      .fallback = "0.0",
      .text = "Momentum, from 0 at the start of each round.",
-     .range = "0..<1"},
+     .range = "0..<1",
+     .only_with = kSgd},
     {.key = "weight_decay",
      .types = kNumber,
      .fallback = "0.0",
-     .text = "Share of a weight added to its gradient.",
+     .text = "Share of a weight added to its gradient; adamw: taken off the weight itself.",
      .range = "0..1"},
     {.key = "gradient_clip",
      .types = kNumber,

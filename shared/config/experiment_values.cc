@@ -63,6 +63,9 @@ void FillModel(const Effective& e, const std::string& folder, ModelConfig& model
   model.architecture = e.Text("model.architecture");
   model.hidden = e.Wholes("model.hidden");
   model.layers = e.Texts("model.layers");
+  model.activation = TextOr(e, "model.activation", model.activation);
+  model.normalization = TextOr(e, "model.normalization", model.normalization);
+  model.loss = e.Text("model.loss");
   model.init = TextOr(e, "model.init", "");
   model.initial_model = PathBelow(folder, TextOr(e, "model.initial_model", ""));
 }
@@ -110,12 +113,13 @@ void FillClient(const Effective& e, ClientTraining& client) {
   const Value& batch = *e.at("client.batch_size").value;
   client.batch_size = batch.is_text() ? 0 : static_cast<std::uint32_t>(batch.integer());
   client.merges_single_tail = e.Text("client.batch_tail") == "merge";
+  client.optimizer = e.Text("client.optimizer");
   client.learning_rate = e.Number("client.learning_rate");
   client.schedule = ScheduleOf(e.Text("client.schedule"));
   client.learning_rate_decay = NumberOr(e, "client.learning_rate_decay", 1);
   client.decay_every = WholeOr(e, "client.decay_every", 1);
-  client.momentum = e.Number("client.momentum");
-  client.nesterov = e.Boolean("client.nesterov");
+  client.momentum = NumberOr(e, "client.momentum", 0);
+  client.nesterov = BooleanOr(e, "client.nesterov", false);
   client.weight_decay = e.Number("client.weight_decay");
   client.gradient_clip = OptionalNumber(e, "client.gradient_clip");
 }

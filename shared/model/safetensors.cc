@@ -1,12 +1,11 @@
 #include "shared/model/safetensors.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #include "shared/base/file.h"
 #include "shared/base/try.h"
 #include "shared/model/safetensors_header.h"
+#include "shared/model/tensor_values.h"
 
 namespace skep::model {
 namespace {
@@ -70,93 +69,6 @@ std::vector<const FileTensor*> InFileOrder(const std::vector<FileTensor>& tensor
     return size_a != size_b ? size_a > size_b : a->name < b->name;
   });
   return sorted;
-}
-
-float FromHalf(std::uint16_t half) {
-  const int exponent = (half >> 10) & 31;
-  const int mantissa = half & 1023;
-  float value = 0;
-  if (exponent == 0) {
-    value = std::ldexp(static_cast<float>(mantissa), -24);
-  } else if (exponent == 31) {
-    value = mantissa == 0 ? INFINITY : NAN;
-  } else {
-    value = std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-  }
-  return (half & 0x8000) != 0 ? -value : value;
-}
-
-float FloatAt(const FileTensor& tensor, std::size_t i) {
-  const std::uint8_t* const at = tensor.bytes.data() + i * ItemSize(tensor.dtype);
-  switch (tensor.dtype) {
-    case FileType::kF64:
-      return static_cast<float>(std::bit_cast<double>(LoadLittle<std::uint64_t>(at)));
-    case FileType::kF16:
-      return FromHalf(LoadLittle<std::uint16_t>(at));
-    case FileType::kBf16:
-      return std::bit_cast<float>(std::uint32_t{LoadLittle<std::uint16_t>(at)} << 16);
-    default:
-      return std::bit_cast<float>(LoadLittle<std::uint32_t>(at));
-  }
-}
-
-bool IsFloatingPoint(FileType type) {
-  return type == FileType::kF64 || type == FileType::kF32 || type == FileType::kF16 ||
-         type == FileType::kBf16;
-}
-
-std::string ShapeText(const auto& shape) {
-  std::string text = "[";
-  for (const auto size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
-}
-
-Status Fill(Params& params, std::size_t index, const FileTensor& from) {
-  const TensorSpec& spec = params.layout()->tensors()[index];
-  const std::string name = "tensor \"" + spec.name + "\": ";
-  if (!std::equal(spec.shape.begin(), spec.shape.end(), from.shape.begin(), from.shape.end())) {
-    return Error{
-        1301, name + "shape " + ShapeText(from.shape) + ", the model's is " + ShapeText(spec.shape),
-        ""};
-  }
-  if (!IsFloatingPoint(from.dtype)) {
-    return Error{1301, name + "holds " + std::string(TypeName(from.dtype)) + ", no floats", ""};
-  }
-  const std::span<float> values = params.Tensor(index);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = FloatAt(from, i);
-    if (!std::isfinite(values[i])) {
-      return Error{1301, name + "value " + std::to_string(i) + " is not finite", ""};
-    }
-  }
-  return Ok();
-}
-
-// Every tensor of the file must have its place, every averaged tensor of the layout its values.
-Status FillAll(Params& params, const TensorFile& file, std::vector<std::string>* notes) {
-  const std::vector<TensorSpec>& specs = params.layout()->tensors();
-  std::vector<bool> is_filled(specs.size());
-  for (const FileTensor& tensor : file.tensors) {
-    const auto found = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& spec) {
-      return spec.name == tensor.name && spec.role == Role::kAveraged;
-    });
-    if (found == specs.end() && !IsFloatingPoint(tensor.dtype)) {
-      if (notes != nullptr) notes->push_back("skipped the integers of \"" + tensor.name + "\"");
-      continue;
-    }
-    if (found == specs.end()) {
-      return Error{1301, "tensor \"" + tensor.name + "\": the model has no such tensor", ""};
-    }
-    const auto index = static_cast<std::size_t>(found - specs.begin());
-    SKEP_TRY(Fill(params, index, tensor));
-    is_filled[index] = true;
-  }
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (!is_filled[i] && specs[i].role == Role::kAveraged) {
-      return Error{1301, "tensor \"" + specs[i].name + "\": missing", ""};
-    }
-  }
-  return Ok();
 }
 
 }  // namespace
@@ -240,18 +152,22 @@ Status WriteModel(const std::string& path, const Params& params, const Metadata&
   return WriteFileAtomically(path, EncodeModel(params, metadata));
 }
 
-Result<Params> ReadModel(const std::string& path, LayoutPtr layout, Metadata* metadata,
-                         std::vector<std::string>* notes) {
-  const std::uint64_t limit =
-      kSizeField + kLongestHeader + layout->values() * kLargestItem + kSpareBytes;
+Result<TensorFile> ReadTensorFile(const std::string& path, std::uint64_t values) {
+  const std::uint64_t limit = kSizeField + kLongestHeader + values * kLargestItem + kSpareBytes;
   SKEP_ASSIGN(const Bytes bytes, ReadFile(path, limit, 1302));
   auto file = DecodeTensorFile(bytes);
   if (!file) return std::move(file).error().Within(path);
+  return file;
+}
+
+Result<Params> ReadModel(const std::string& path, LayoutPtr layout, Metadata* metadata,
+                         std::vector<std::string>* notes) {
+  SKEP_ASSIGN(TensorFile file, ReadTensorFile(path, layout->values()));
   Params params(std::move(layout));
-  if (auto filled = FillAll(params, *file, notes); !filled) {
+  if (auto filled = FillByName(file, params, notes); !filled) {
     return std::move(filled).error().Within(path);
   }
-  if (metadata != nullptr) *metadata = std::move(file->metadata);
+  if (metadata != nullptr) *metadata = std::move(file.metadata);
   return params;
 }
 

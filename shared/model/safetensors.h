@@ -39,15 +39,17 @@ struct TensorFile {
 // SKEP-1302 names what is wrong and where (offset or tensor).
 [[nodiscard]] Result<TensorFile> DecodeTensorFile(BytesView bytes);
 
+// A file with the tensors of a model of so many values. SKEP-1302, also where it is far larger.
+[[nodiscard]] Result<TensorFile> ReadTensorFile(const std::string& path, std::uint64_t values);
+
 // All averaged tensors of `params` with `metadata`, as a file's bytes.
 [[nodiscard]] Bytes EncodeModel(const Params& params, const Metadata& metadata);
-// The same, written to a temporary name, synced and
-// renamed. SKEP-4001.
+// The same, written to a temporary name, synced and renamed. SKEP-4001.
 [[nodiscard]] Status WriteModel(const std::string& path, const Params& params,
                                 const Metadata& metadata);
 // Reads into the averaged tensors of `layout`: names and shapes must match, values must be finite
-// (SKEP-1301 names the tensor). F64, F16 and BF16 are converted. Other tensors are an error, except
-// integers (counters of foreign training programs): they are skipped and named in `notes`.
+// (SKEP-1301 names the tensors). F64, F16 and BF16 are converted. Other tensors are an error,
+// except integers (counters of foreign training programs): they are skipped and named in `notes`.
 [[nodiscard]] Result<Params> ReadModel(const std::string& path, LayoutPtr layout,
                                        Metadata* metadata = nullptr,
                                        std::vector<std::string>* notes = nullptr);

@@ -175,8 +175,14 @@ TEST_CASE("what this build lacks is named with what it has", "[unit]") {
        "for all clients"},
       {"[model]\narchitecture = \"plugin:my.so\"\n", 1019,
        "e.toml:2:16: \"model.architecture\" = \"plugin:my.so\" is not in this build; it has "
-       "\"softmax\", \"mlp\", \"2nn\" or "
-       "\"layers\""},
+       "\"softmax\", \"mlp\", \"2nn\", \"fedavg-cnn\", \"lenet\", \"pfl-cnn\", \"resnet8\", "
+       "\"resnet20\", "
+       "\"char-lstm\", \"har-cnn\", \"tiny-transformer\" or \"layers\""},
+      {"[model]\narchitecture = \"program:train\"\n", 1019,
+       "e.toml:2:16: \"model.architecture\" = \"program:train\" is not in this build; it has "
+       "\"softmax\", \"mlp\", \"2nn\", \"fedavg-cnn\", \"lenet\", \"pfl-cnn\", \"resnet8\", "
+       "\"resnet20\", "
+       "\"char-lstm\", \"har-cnn\", \"tiny-transformer\" or \"layers\""},
       {"[model]\ninitial_model = \"m.onnx\"\n", 1019,
        "e.toml:2:17: \"model.initial_model\" = \"m.onnx\" is not in this build; it has "
        "\"*.safetensors\""},

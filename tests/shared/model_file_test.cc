@@ -63,11 +63,13 @@ TEST_CASE("a model file of other shapes or names is refused by tensor", "[unit]"
     CHECK(error.code == 1301);
     return error.message.substr(error.message.find(": ") + 2);
   };
-  CHECK(refusal({weight}) == "tensor \"fc1.bias\": missing");
+  const std::string differs = "the file's tensors are not the model's; ";
+  CHECK(refusal({weight}) == differs + "missing: \"fc1.bias\" [2]");
+  CHECK(refusal({}) == differs + "missing: \"fc1.weight\" [2, 3], \"fc1.bias\" [2]");
   CHECK(refusal({weight, Zeros("fc1.bias", FileType::kF32, {3})}) ==
         "tensor \"fc1.bias\": shape [3], the model's is [2]");
   CHECK(refusal({weight, bias, Zeros("fc2.bias", FileType::kF32, {2})}) ==
-        "tensor \"fc2.bias\": the model has no such tensor");
+        differs + "left over: \"fc2.bias\" [2]");
   CHECK(refusal({weight, Zeros("fc1.bias", FileType::kI32, {2})}) ==
         "tensor \"fc1.bias\": holds I32, no floats");
 }
