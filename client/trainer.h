@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/nn/loss.h"
+#include "kernels/nn/optimiser.h"
 #include "shared/base/ids.h"
 #include "shared/base/result.h"
 #include "shared/data/dataset.h"
@@ -26,6 +28,8 @@ namespace skep::client {
 // What the plan says about local work, decoded once per plan.
 struct TrainingPlan {
   model::ModelSpec model;
+  kernels::LossKind loss = kernels::LossKind::kSoftmaxCrossEntropy;
+  kernels::Rule rule = kernels::Rule::kSgd;
   double learning_rate = 0;
   std::uint32_t batch_size = 0;    // 0 = all examples as one batch
   std::uint32_t local_epochs = 0;  // exactly one of epochs and steps is > 0
@@ -36,7 +40,13 @@ struct TrainingPlan {
   double gradient_clip = 0;  // 0 = none
   bool merge_tail = false;   // a last batch of one row joins the batch before
   bool uniform_weighting = false;
+
+  // Labels are below this: the model's outputs, or 2 for one output that is no softmax.
+  [[nodiscard]] std::int32_t Classes() const;
 };
+
+// Whether an epoch of `rows` examples has a batch of one row that is trained on. Batch norm cannot.
+[[nodiscard]] bool HasSingleRowBatch(const TrainingPlan& plan, std::size_t rows);
 
 // SKEP-2219: a plan that this client cannot do; the message says what.
 [[nodiscard]] Result<TrainingPlan> ReadTrainingPlan(const wire::Plan& plan);
@@ -58,12 +68,12 @@ struct TaskIdentity {
 struct TrainReport {
   std::uint32_t examples = 0;  // distinct ones
   std::uint32_t steps = 0;
-  double loss = 0;  // mean over the last epoch's examples
+  double loss = 0;  // mean over the last epoch's labels; NaN if none counts
 };
 struct EvaluationReport {
   std::uint32_t examples = 0;
-  double loss = 0;      // mean
-  double accuracy = 0;  // share of examples
+  double loss = 0;      // mean over the labels that count; NaN without one
+  double accuracy = 0;  // share of them
 };
 
 class Trainer {
@@ -71,7 +81,7 @@ class Trainer {
   virtual ~Trainer() = default;
 
   // Trains `params` in place. `cancelled`, if given, is looked at between batches (SKEP-7407).
-  // SKEP-7402 without examples. SKEP-7406 otherwise.
+  // SKEP-7402 without examples. SKEP-7406: they do not suit the model.
   [[nodiscard]] virtual Result<TrainReport> Train(const TrainingPlan& plan,
                                                   const TaskIdentity& task, const LocalData& data,
                                                   std::span<float> params,

@@ -95,10 +95,10 @@ Status CheckTexts(const wire::Plan& plan) {
   }
   SKEP_TRY(OneOf(plan, "training.algorithm", {"fedavg"}));
   SKEP_TRY(OneOf(plan, "training.weighting", {"examples", "uniform"}));
-  SKEP_TRY(OneOf(plan, "client.optimizer", {"sgd"}));
+  SKEP_TRY(OneOf(plan, "client.optimizer", {"sgd", "adam", "adamw"}));
   SKEP_TRY(OneOf(plan, "client.batch_tail", {"keep", "merge"}));
-  SKEP_TRY(OneOf(plan, "model.loss", {"auto", "cross_entropy"}));
-  return OneOf(plan, "data.task", {"classification"});
+  SKEP_TRY(OneOf(plan, "model.loss", {"auto", "cross_entropy", "mse", "binary_cross_entropy"}));
+  return OneOf(plan, "data.task", {"classification", "next_token"});
 }
 
 // "1,28,28"
@@ -139,19 +139,44 @@ bool IsSameTensor(const wire::TensorSpec& ours, const model::TensorSpec& theirs)
          static_cast<std::uint32_t>(ours.role) == static_cast<std::uint32_t>(theirs.role);
 }
 
-Status CheckLayout(const wire::Plan& plan, const model::ModelSpec& model) {
-  const std::vector<model::TensorSpec>& tensors = model.layout()->tensors();
+Status CheckLayout(const wire::Plan& plan, const TrainingPlan& read) {
+  const std::vector<model::TensorSpec>& tensors = read.model.layout()->tensors();
   if (!std::equal(plan.layout.begin(), plan.layout.end(), tensors.begin(), tensors.end(),
                   IsSameTensor)) {
     return NotSupported("the plan's layout is not that of its layers");
   }
   if (!plan.data) return Ok();
-  if (plan.data->task != wire::DataTask::kClassification) {
+  if (plan.data->task == wire::DataTask::kRegression) {
     return NotSupported("this client trains classifiers only");
   }
-  if (!plan.data->classes.empty() && plan.data->classes.size() != model.outputs()) {
-    return NotSupported("the model has " + std::to_string(model.outputs()) + " outputs for " +
+  if (!plan.data->classes.empty() &&
+      plan.data->classes.size() != static_cast<std::size_t>(read.Classes())) {
+    return NotSupported("the model has " + std::to_string(read.model.outputs()) + " outputs for " +
                         std::to_string(plan.data->classes.size()) + " classes");
+  }
+  return Ok();
+}
+
+kernels::LossKind LossOf(std::string_view text) {
+  if (text == "mse") return kernels::LossKind::kMeanSquaredError;
+  if (text == "binary_cross_entropy") return kernels::LossKind::kSigmoidCrossEntropy;
+  return kernels::LossKind::kSoftmaxCrossEntropy;
+}
+
+Status ReadOptimiser(const wire::Plan& plan, TrainingPlan& read) {
+  const std::string_view name = Text(plan, "client.optimizer");
+  if (name == "adam") read.rule = kernels::Rule::kAdam;
+  if (name == "adamw") read.rule = kernels::Rule::kAdamW;
+  SKEP_ASSIGN(read.learning_rate, InRange(plan, "client.learning_rate", 0, 1000));
+  SKEP_ASSIGN(read.momentum, InRange(plan, "client.momentum", 0, 1));
+  SKEP_ASSIGN(read.weight_decay, InRange(plan, "client.weight_decay", 0, 1));
+  SKEP_ASSIGN(read.gradient_clip, InRange(plan, "client.gradient_clip", 0, 1e308));
+  read.nesterov = Number(plan, "client.nesterov") != 0;
+  if (read.learning_rate == 0) return NotSupported("client.learning_rate is missing");
+  if (read.momentum == 1) return NotSupported("client.momentum is outside its limits");
+  if (read.nesterov && read.momentum == 0) return NotSupported("nesterov needs momentum");
+  if (read.rule != kernels::Rule::kSgd && read.momentum != 0) {
+    return NotSupported("client.momentum is only for sgd");
   }
   return Ok();
 }
@@ -162,24 +187,20 @@ Result<TrainingPlan> ReadTrainingPlan(const wire::Plan& plan) {
   if (plan.schema != 1) return NotSupported("the plan's schema is newer than this client");
   SKEP_TRY(CheckTexts(plan));
   SKEP_ASSIGN(model::ModelSpec model, ReadModel(plan));
-  SKEP_TRY(CheckLayout(plan, model));
-  TrainingPlan read{.model = std::move(model)};
+  TrainingPlan read{.model = std::move(model), .loss = LossOf(Text(plan, "model.loss"))};
+  SKEP_TRY(CheckLayout(plan, read));
+  SKEP_TRY(ReadOptimiser(plan, read));
   SKEP_ASSIGN(read.batch_size, Count(plan, "client.batch_size", kLargestBatch));
   SKEP_ASSIGN(read.local_epochs, Count(plan, "client.local_epochs", kMostEpochs));
   SKEP_ASSIGN(read.local_steps, Count(plan, "client.local_steps", kMostSteps));
-  SKEP_ASSIGN(read.learning_rate, InRange(plan, "client.learning_rate", 0, 1000));
-  SKEP_ASSIGN(read.momentum, InRange(plan, "client.momentum", 0, 1));
-  SKEP_ASSIGN(read.weight_decay, InRange(plan, "client.weight_decay", 0, 1));
-  SKEP_ASSIGN(read.gradient_clip, InRange(plan, "client.gradient_clip", 0, 1e308));
-  read.nesterov = Number(plan, "client.nesterov") != 0;
   read.merge_tail = Text(plan, "client.batch_tail") == "merge";
   read.uniform_weighting = Text(plan, "training.weighting") == "uniform";
   if ((read.local_epochs > 0) == (read.local_steps > 0)) {
     return NotSupported("exactly one of local_epochs and local_steps must be set");
   }
-  if (read.learning_rate == 0) return NotSupported("client.learning_rate is missing");
-  if (read.momentum == 1) return NotSupported("client.momentum is outside its limits");
-  if (read.nesterov && read.momentum == 0) return NotSupported("nesterov needs momentum");
+  if (read.model.has_batch_norm() && read.batch_size == 1) {
+    return NotSupported("batch norm needs several rows in every batch");
+  }
   return read;
 }
 

@@ -9,18 +9,69 @@
 
 #include "kernels/fixed_point.h"
 #include "shared/base/try.h"
-#include "shared/model/safetensors.h"
+#include "shared/model/initial_model.h"
 #include "shared/wire/codec.h"
 
 namespace skep::aggregator {
 namespace {
 
 constexpr int kDoesNotFit = 1301;
+constexpr int kSingleRow = 1303;
 
 std::uint64_t Product(const std::vector<std::uint32_t>& sizes) {
   std::uint64_t product = 1;
   for (const std::uint32_t size : sizes) product *= size;
   return product;
+}
+
+std::string LossOf(const config::ModelConfig& wanted) {
+  return wanted.loss == "auto" ? "cross_entropy" : wanted.loss;
+}
+
+kernels::LossKind LossKindOf(const std::string& loss) {
+  if (loss == "mse") return kernels::LossKind::kMeanSquaredError;
+  if (loss == "binary_cross_entropy") return kernels::LossKind::kSigmoidCrossEntropy;
+  return kernels::LossKind::kSoftmaxCrossEntropy;
+}
+
+// "embedding 8" is of as many symbols as there are classes: both are the same alphabet.
+void AddSymbols(std::vector<std::string>& lines, std::uint32_t classes) {
+  if (lines.empty() || classes == 0) return;
+  const bool is_embedding = lines[0].find("embedding") != std::string::npos;
+  if (is_embedding && lines[0].find("symbols") == std::string::npos) {
+    lines[0] += fmt::format(" symbols {}", classes);
+  }
+}
+
+Result<std::vector<std::string>> LinesOf(const config::ModelConfig& wanted,
+                                         const std::vector<std::uint32_t>& input,
+                                         std::uint32_t classes) {
+  if (wanted.architecture == "layers") {
+    std::vector<std::string> lines = wanted.layers;
+    AddSymbols(lines, classes);
+    return lines;
+  }
+  return model::PresetLines(wanted.architecture, {.input = input,
+                                                  .classes = classes,
+                                                  .hidden = wanted.hidden,
+                                                  .activation = wanted.activation,
+                                                  .normalization = wanted.normalization});
+}
+
+// As many answers as labels.
+Status CheckPlaces(const model::ModelSpec& model, const RunInputs& inputs) {
+  if (inputs.labels_per_row == 0 || model.positions() == inputs.labels_per_row) return Ok();
+  return Error{
+      kDoesNotFit,
+      fmt::format("the model answers at {} places of an example, the data have {} labels",
+                  model.positions(), inputs.labels_per_row),
+      model.positions() > 1 ? "globalpool or flatten before the last layer makes one" : ""};
+}
+
+Status CheckBatches(const model::ModelSpec& model, const config::ClientTraining& client) {
+  if (!model.has_batch_norm() || client.batch_size != 1) return Ok();
+  return Error{kSingleRow, "client.batch_size is 1: batch norm needs several rows in every batch",
+               "raise it, or use model.normalization = \"group\""};
 }
 
 Result<model::ModelSpec> MakeModel(const config::Experiment& experiment, const RunInputs& inputs) {
@@ -38,18 +89,17 @@ Result<model::ModelSpec> MakeModel(const config::Experiment& experiment, const R
     return Error{kDoesNotFit, fmt::format("model.classes is {}, the data have {}", classes, known),
                  "leave model.classes out: the data say it"};
   }
-  std::vector<std::string> lines = wanted.layers;
-  if (wanted.architecture != "layers") {
-    SKEP_ASSIGN(lines,
-                model::PresetLines(wanted.architecture,
-                                   {.input = input, .classes = classes, .hidden = wanted.hidden}));
-  }
+  SKEP_ASSIGN(std::vector<std::string> lines, LinesOf(wanted, input, classes));
   SKEP_ASSIGN(model::ModelSpec model, model::ModelSpec::Parse(input, std::move(lines)));
-  if (classes != 0 && model.outputs() != classes) {
+  // One output tells two classes apart, but not by a softmax.
+  const bool is_binary = model.outputs() == 1 && classes == 2 && LossOf(wanted) != "cross_entropy";
+  if (classes != 0 && model.outputs() != classes && !is_binary) {
     return Error{kDoesNotFit,
                  fmt::format("the model has {} outputs for {} classes", model.outputs(), classes),
                  ""};
   }
+  SKEP_TRY(CheckPlaces(model, inputs));
+  SKEP_TRY(CheckBatches(model, experiment.client));
   return model;
 }
 
@@ -82,7 +132,7 @@ wire::DataSpec WireData(const data::DataSpec& spec) {
 
 // A number of 0 is what an absent parameter reads: it is left out.
 std::vector<wire::Param> WireParams(const config::Experiment& experiment,
-                                    const model::ModelSpec& model) {
+                                    const model::ModelSpec& model, data::Task task) {
   std::vector<wire::Param> params;
   const auto number = [&](const char* key, double value) {
     if (value != 0) params.push_back({.key = key, .number = value, .text = {}});
@@ -101,17 +151,17 @@ std::vector<wire::Param> WireParams(const config::Experiment& experiment,
   number("client.gradient_clip", client.gradient_clip.value_or(0));
   number("client.num_classes", model.outputs());
   text("client.batch_tail", client.merges_single_tail ? "merge" : "keep");
-  text("client.optimizer", "sgd");
+  text("client.optimizer", client.optimizer);
   text("training.algorithm", experiment.training.algorithm);
   text("training.weighting",
        experiment.training.weighting == config::Weighting::kUniform ? "uniform" : "examples");
-  text("model.loss", "cross_entropy");
+  text("model.loss", LossOf(experiment.model));
   text("model.architecture", experiment.model.architecture);
   text("model.input", fmt::format("{}", fmt::join(model.input(), ",")));
   for (std::size_t i = 0; i < model.lines().size(); ++i) {
     text(fmt::format("model.layer.{:04}", i + 1), model.lines()[i]);
   }
-  text("data.task", "classification");
+  text("data.task", task == data::Task::kNextToken ? "next_token" : "classification");
   return params;
 }
 
@@ -188,7 +238,7 @@ Result<RunSpec> MakeRunSpec(const config::Experiment& experiment, const RunInput
                                                   .max_reports = training.invited}));
   wire::Plan plan{.schema = 1,
                   .layout = WireLayout(*model.layout()),
-                  .params = WireParams(experiment, model),
+                  .params = WireParams(experiment, model, inputs.data.task),
                   .metrics = MetricNames(experiment),
                   .data = WireData(inputs.data)};
   RunSpec spec{.id = inputs.id,
@@ -201,6 +251,7 @@ Result<RunSpec> MakeRunSpec(const config::Experiment& experiment, const RunInput
                .admission = admission,
                .scale = scale,
                .model = std::move(model),
+               .loss = LossKindOf(LossOf(experiment.model)),
                .initial_model = inputs.initial_model,
                .plan = std::move(plan),
                .learning_rates = {}};
@@ -225,9 +276,12 @@ wire::Plan PlanForRound(const RunSpec& spec, std::uint32_t round) {
 }
 
 Result<model::Params> MakeInitialModel(const config::Experiment& experiment,
-                                       const model::ModelSpec& spec, std::uint64_t seed) {
+                                       const model::ModelSpec& spec, std::uint64_t seed,
+                                       std::vector<std::string>* notes) {
   const config::ModelConfig& wanted = experiment.model;
-  if (!wanted.initial_model.empty()) return model::ReadModel(wanted.initial_model, spec.layout());
+  if (!wanted.initial_model.empty()) {
+    return model::ReadInitialModel(wanted.initial_model, spec, notes);
+  }
   model::Initialiser initialiser = model::Initialiser::kFanIn;
   if (wanted.init == "glorot") initialiser = model::Initialiser::kGlorot;
   if (wanted.init == "he") initialiser = model::Initialiser::kHe;

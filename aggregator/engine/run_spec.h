@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/nn/loss.h"
 #include "shared/base/clock.h"
 #include "shared/base/ids.h"
 #include "shared/base/result.h"
@@ -68,6 +69,7 @@ struct RunSpec {
   AdmissionLimits admission;
   int scale = 0;  // S of the exact sum (kernels/fixed_point.h)
   model::ModelSpec model;
+  kernels::LossKind loss = kernels::LossKind::kSoftmaxCrossEntropy;
   Hash32 initial_model;                // model hash
   wire::Plan plan;                     // the plan of round 1; PlanForRound gives the others
   std::vector<double> learning_rates;  // one per round where a schedule changes it; else empty
@@ -80,22 +82,25 @@ struct RunInputs {
   std::uint64_t seed = 0;
   data::DataSpec data;
   std::vector<std::uint32_t> input_shape;
+  std::uint32_t labels_per_row = 0;  // 0: not known here, the devices check it
   bool has_test_data = false;
   bool has_client_test_data = false;  // the split holds rows out on clients without being asked to
   Hash32 initial_model;
 };
 
 // SKEP-5304 the limits leave too few bits for the exact sum; SKEP-5307 the plan is too large;
-// SKEP-1301 the model does not fit the data.
+// SKEP-1301 the model does not fit the data; SKEP-1303 batch norm with batches of one row.
 [[nodiscard]] Result<RunSpec> MakeRunSpec(const config::Experiment& experiment,
                                           const RunInputs& inputs);
 
 // The plan of a round: the run's plan with that round's learning rate.
 [[nodiscard]] wire::Plan PlanForRound(const RunSpec& spec, std::uint32_t round);
 
-// Initial parameters from the experiment: its initialiser under `seed`, or the file it names.
+// Initial parameters from the experiment: its initialiser under `seed`, or the file it names; what
+// of that file is skipped goes to `notes`, if given.
 [[nodiscard]] Result<model::Params> MakeInitialModel(const config::Experiment& experiment,
                                                      const model::ModelSpec& spec,
-                                                     std::uint64_t seed);
+                                                     std::uint64_t seed,
+                                                     std::vector<std::string>* notes = nullptr);
 
 }  // namespace skep::aggregator
