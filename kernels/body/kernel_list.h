@@ -4,18 +4,23 @@
 
 #include "kernels/body/batch_body.h"
 #include "kernels/body/dense_body.h"
+#include "kernels/body/image_body.h"
 #include "kernels/body/kernel.h"
 #include "kernels/body/loss_body.h"
 #include "kernels/body/optimiser_body.h"
+#include "kernels/body/point_body.h"
 #include "kernels/body/shortcut_body.h"
 
 namespace skep::kernels {
 
 using Kernels =
-    KernelPack<body::GatherHeads, body::GatherInputs, body::Advance,  //
-               body::AddBias, body::SumRows, body::RectifyGradient,   //
-               body::CountLabels, body::LossGradient, body::AddLoss,  //
-               body::ClipScale, body::SgdStep, body::AdamStep,        //
-               body::AddShortcut, body::KeepShortcutGradient, body::AddShortcutGradient>;
+    KernelPack<body::GatherHeads, body::GatherInputs, body::Advance,                      //
+               body::AddBias, body::SumRows, body::RectifyGradient,                       //
+               body::CountLabels, body::LossGradient, body::AddLoss,                      //
+               body::ClipScale, body::SgdStep, body::AdamStep,                            //
+               body::AddShortcut, body::KeepShortcutGradient, body::AddShortcutGradient,  //
+               body::Activate, body::ActivateGradient, body::Transpose, body::Drop,       //
+               body::AddPositions, body::Embed, body::EmbedGradient,                      //
+               body::LayOutWindows, body::GatherWindows, body::PoolWindows, body::PoolGradient>;
 
 }  // namespace skep::kernels

@@ -12,6 +12,27 @@ struct Maker {
   MadeLaneLayer operator()(const model::DenseLayer& layer) const {
     return MakeLaneDense(layer, context);
   }
+  MadeLaneLayer operator()(const model::ConvLayer& layer) const {
+    return MakeLaneConvolution(layer, context);
+  }
+  MadeLaneLayer operator()(const model::PoolLayer& layer) const {
+    return MakeLanePool(layer, context);
+  }
+  MadeLaneLayer operator()(const model::ActivationLayer& layer) const {
+    return MakeLaneActivation(layer, context);
+  }
+  MadeLaneLayer operator()(const model::TransposeLayer& layer) const {
+    return MakeLaneTranspose(layer, context);
+  }
+  MadeLaneLayer operator()(const model::DropoutLayer& layer) const {
+    return MakeLaneDropout(layer, context);
+  }
+  MadeLaneLayer operator()(const model::PositionsLayer& layer) const {
+    return MakeLanePositions(layer, context);
+  }
+  MadeLaneLayer operator()(const model::EmbeddingLayer& layer) const {
+    return MakeLaneEmbedding(layer, context);
+  }
   template <class Other>
   MadeLaneLayer operator()(const Other&) const {
     SKEP_CHECK(false);

@@ -345,7 +345,7 @@ Status LaneNetwork::Backward(const LanePass& pass, const LaneSink& sink) {
   const std::uint64_t lane_rows = std::uint64_t{limits_.lanes} * limits_.rows;
   std::size_t turn = 0;
   LaneRows dy = deltas_[0];
-  for (std::size_t i = plan_.stages.size(); i-- > 0;) {
+  for (std::size_t i = plan_.stages.size(); i-- > plan_.lowest_trained;) {
     const PlannedStage& stage = plan_.stages[i];
     const PlannedValue& in = plan_.values[stage.input];
     if (stage.kind == PlannedStage::Kind::kAdd) {
@@ -354,6 +354,7 @@ Status LaneNetwork::Backward(const LanePass& pass, const LaneSink& sink) {
                                                          .slot = slots_[stage.slot].data,
                                                          .rows = lane_rows,
                                                          .shape = ShapeOf(stage.add)}));
+      if (in.is_rectified) SKEP_TRY(Rectify(stage.input, dy));
       continue;
     }
     if (stage.kind == PlannedStage::Kind::kKeep) {
@@ -366,7 +367,7 @@ Status LaneNetwork::Backward(const LanePass& pass, const LaneSink& sink) {
     }
     const bool starts_shortcut = i > 0 && plan_.stages[i - 1].kind == PlannedStage::Kind::kKeep;
     turn = 1 - turn;
-    const LaneRows dx = stage.input == 0 ? LaneRows{} : deltas_[turn];
+    const LaneRows dx = i == plan_.lowest_trained ? LaneRows{} : deltas_[turn];
     SKEP_TRY(layers_[i]->Backward(*queue_, pass,
                                   {.x = values_[stage.input],
                                    .y = values_[stage.output],

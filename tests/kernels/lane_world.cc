@@ -1,0 +1,187 @@
+#include "tests/kernels/lane_world.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "kernels/body/batch_body.h"
+#include "shared/base/try.h"
+#include "tests/emulator/host_device.h"
+#include "tests/kernels/reference.h"
+
+namespace skep::kernels::test {
+namespace {
+
+constexpr std::uint32_t kExamples = 40;
+constexpr std::uint32_t kRows = 4;
+constexpr std::uint32_t kSteps = 3;
+constexpr int kEpochs = 2;
+
+}  // namespace
+
+double LargestDifference(const std::vector<std::vector<float>>& a,
+                         const std::vector<std::vector<float>>& b) {
+  double largest = a.size() == b.size() ? 0 : 1e30;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i].size() != b[i].size()) return 1e30;
+    for (std::size_t j = 0; j < a[i].size(); ++j) {
+      const double difference = std::abs(static_cast<double>(a[i][j] - b[i][j]));
+      largest = difference <= largest ? largest : difference;  // NaN counts
+    }
+  }
+  return largest;
+}
+
+double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = a.size() == b.size() ? 0 : 1e30;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double difference = std::abs(a[i] - b[i]);
+    largest = difference <= largest ? largest : difference;
+  }
+  return largest;
+}
+
+LaneWorld::LaneWorld(std::vector<std::uint32_t> input, std::vector<std::string> lines,
+                     LossKind loss)
+    : spec_(model::ModelSpec::Parse(std::move(input), std::move(lines)).value()),
+      loss_(loss),
+      x_(RandomFloats(std::size_t{kExamples} * spec_.input_values(), 3)),
+      labels_(RandomLabels(std::size_t{kExamples} * spec_.positions(), spec_.outputs(), 4)) {
+  if (spec_.input_symbols() > 0) {
+    for (float& value : x_) {
+      value = std::floor((value + 1) / 2 * static_cast<float>(spec_.input_symbols()));
+    }
+  }
+  if (spec_.positions() > 1) {
+    for (std::size_t i = 0; i < labels_.size(); i += 5) labels_[i] = kNoLabel;
+  }
+}
+
+std::vector<float> LaneWorld::Start(std::uint32_t lane) const {
+  const model::Params params = model::InitialParams(spec_, model::Initialiser::kFanIn, 100 + lane);
+  return {params.values().begin(), params.values().end()};
+}
+
+std::vector<std::uint32_t> LaneWorld::ExamplesOf(std::uint32_t lane) const {
+  std::vector<std::uint32_t> examples;
+  for (std::uint32_t i = 0; i < 5 + lane % 6; ++i) {
+    examples.push_back((lane * 7 + i * 3) % kExamples);
+  }
+  return examples;
+}
+
+std::uint64_t LaneWorld::KeyOf(std::uint32_t lane, std::uint32_t step) {
+  return 1000 + lane * 50 + step;
+}
+
+Trained LaneWorld::OnHost(std::uint32_t lanes, const OptimiserStep& step) const {
+  Trained trained;
+  Network network(spec_, kRows, Isa::kPortable, loss_);
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    std::vector<float> params = Start(lane);
+    const std::vector<std::uint32_t> examples = ExamplesOf(lane);
+    network.BeginTask();
+    double loss = 0;
+    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+      loss = 0;
+      for (std::uint32_t first = 0, number = 0; first < examples.size(); first += kRows, ++number) {
+        const std::size_t rows = std::min<std::size_t>(kRows, examples.size() - first);
+        std::vector<float> x;
+        std::vector<std::int32_t> y;
+        for (std::size_t r = 0; r < rows; ++r) {
+          const std::size_t e = examples[first + r];
+          x.insert(x.end(), x_.begin() + static_cast<std::ptrdiff_t>(e * spec_.input_values()),
+                   x_.begin() + static_cast<std::ptrdiff_t>((e + 1) * spec_.input_values()));
+          y.insert(y.end(), labels_.begin() + static_cast<std::ptrdiff_t>(e * spec_.positions()),
+                   labels_.begin() + static_cast<std::ptrdiff_t>((e + 1) * spec_.positions()));
+        }
+        loss += network.TrainStep(params, {x.data(), y.data(), rows}, step, KeyOf(lane, number)) *
+                static_cast<double>(rows);
+      }
+    }
+    trained.params.push_back(params);
+    trained.losses.push_back(loss);
+  }
+  return trained;
+}
+
+Trained LaneWorld::OnDevice(std::uint32_t lanes, const OptimiserStep& step,
+                            const std::set<std::uint32_t>& resting,
+                            std::optional<std::uint64_t> fail_at) const {
+  Trained trained;
+  emulator::HostDevice device({.fail_at = fail_at});
+  std::vector<std::uint32_t> order(std::size_t{kSteps} * lanes * kRows, body::kNoExample);
+  std::vector<std::uint64_t> keys;
+  for (std::uint32_t s = 0; s < kSteps; ++s) {
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      keys.push_back(KeyOf(lane, s));
+      if (resting.count(lane) != 0) continue;
+      const std::vector<std::uint32_t> examples = ExamplesOf(lane);
+      for (std::uint32_t r = 0; r < kRows && s * kRows + r < examples.size(); ++r) {
+        order[(std::size_t{s} * lanes + lane) * kRows + r] = examples[s * kRows + r];
+      }
+    }
+  }
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) trained.params.push_back(Start(lane));
+  trained.losses.resize(lanes);
+  const auto run = [&]() -> Status {
+    SKEP_ASSIGN(
+        const auto network,
+        LaneNetwork::Make(spec_, {.lanes = lanes, .rows = kRows, .loss = loss_, .step = step},
+                          device, std::uint64_t{1} << 30U));
+    Arena arena(device, std::uint64_t{1} << 30U);
+    SKEP_ASSIGN(const LaneData data, LaneData::Make({.bytes = {},
+                                                     .floats = x_,
+                                                     .labels = labels_,
+                                                     .values = spec_.input_values(),
+                                                     .positions = spec_.positions()},
+                                                    arena, network->queue()));
+    SKEP_TRY(network->Begin(
+        std::vector<std::span<const float>>(trained.params.begin(), trained.params.end())));
+    std::uint64_t allocations = 0;
+    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+      SKEP_ASSIGN(const bool done,
+                  network->Train(
+                      {.data = data, .steps = kSteps, .order = order, .keys = keys, .step = step}));
+      static_cast<void>(done);
+      if (epoch == 0) allocations = device.allocations();
+    }
+    trained.allocations_after_first_epoch = device.allocations() - allocations;
+    SKEP_TRY(network->ReadLosses(trained.losses));
+    return network->ReadParams(
+        std::vector<std::span<float>>(trained.params.begin(), trained.params.end()));
+  };
+  if (Status done = run(); !done) trained.error = done.error();
+  trained.calls = device.calls();
+  trained.faults = device.TakeFaults();
+  trained.leaks = device.Leaks();
+  return trained;
+}
+
+bool LaneWorld::IsCancelledAtOnce() const {
+  emulator::HostDevice device;
+  const OptimiserStep step{.learning_rate = 0.1F};
+  const auto network =
+      LaneNetwork::Make(spec_, {.lanes = 1, .rows = 1, .step = step}, device, 1U << 30U).value();
+  Arena arena(device, 1U << 30U);
+  const LaneData data = LaneData::Make({.bytes = {},
+                                        .floats = x_,
+                                        .labels = labels_,
+                                        .values = spec_.input_values(),
+                                        .positions = spec_.positions()},
+                                       arena, network->queue())
+                            .value();
+  const std::vector<std::uint32_t> order(50, 0);
+  const std::vector<std::uint64_t> keys(50);
+  const std::atomic<bool> cancelled{true};
+  return !network
+              ->Train({.data = data,
+                       .steps = 50,
+                       .order = order,
+                       .keys = keys,
+                       .step = step,
+                       .cancelled = &cancelled})
+              .value();
+}
+
+}  // namespace skep::kernels::test
