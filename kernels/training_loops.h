@@ -87,8 +87,8 @@ struct SgdUpdate {
 };
 
 // torch.optim.Adam and AdamW: g = gradient_scale * gradient + gradient_decay * w; w *=
-// weight_factor; m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g^2; w -= step_size
-// * m / (root_scale * sqrt(v) + epsilon).
+// weight_factor; m = beta1 * m + rest1 * g; v = beta2 * v + rest2 * g^2; w -= step_size * m /
+// (root_scale * sqrt(v) + epsilon).
 struct AdamUpdate {
   float* weights;
   const float* gradient;
@@ -101,6 +101,8 @@ struct AdamUpdate {
   float weight_factor;
   float beta1;
   float beta2;
+  float rest1;  // 1 - beta1, not of its float: 1 - 0.999F is off by 1e-5
+  float rest2;
   float root_scale;  // 1 / sqrt(1 - beta2^t)
   float epsilon;
 };

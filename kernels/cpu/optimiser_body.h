@@ -32,8 +32,8 @@ void UpdateAdam(const AdamUpdate& op) {
   const Reg factor = Vector::Set(op.weight_factor);
   const Reg beta1 = Vector::Set(op.beta1);
   const Reg beta2 = Vector::Set(op.beta2);
-  const Reg rest1 = Vector::Set(1 - op.beta1);
-  const Reg rest2 = Vector::Set(1 - op.beta2);
+  const Reg rest1 = Vector::Set(op.rest1);
+  const Reg rest2 = Vector::Set(op.rest2);
   const Reg root = Vector::Set(op.root_scale);
   const Reg epsilon = Vector::Set(op.epsilon);
   for (std::size_t i = 0; i < op.count; i += kLanes) {

@@ -11,6 +11,7 @@ struct Wide {
   __m256d high;
 
   static Wide Zero() { return {_mm256_setzero_pd(), _mm256_setzero_pd()}; }
+  static Wide Set(double value) { return {_mm256_set1_pd(value), _mm256_set1_pd(value)}; }
   static Wide Of(Vector::Reg v) {
     return {_mm256_cvtps_pd(_mm256_castps256_ps128(v)),
             _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))};
@@ -22,6 +23,12 @@ struct Wide {
   }
   static Wide Add(Wide a, Wide b) {
     return {_mm256_add_pd(a.low, b.low), _mm256_add_pd(a.high, b.high)};
+  }
+  static Wide Mul(Wide a, Wide b) {
+    return {_mm256_mul_pd(a.low, b.low), _mm256_mul_pd(a.high, b.high)};
+  }
+  static Wide Div(Wide a, Wide b) {
+    return {_mm256_div_pd(a.low, b.low), _mm256_div_pd(a.high, b.high)};
   }
   static Wide Fma(Wide a, Wide b, Wide c) {
     return {_mm256_fmadd_pd(a.low, b.low, c.low), _mm256_fmadd_pd(a.high, b.high, c.high)};

@@ -13,6 +13,7 @@ struct Wide {
   __m512d high;
 
   static Wide Zero() { return {_mm512_setzero_pd(), _mm512_setzero_pd()}; }
+  static Wide Set(double value) { return {_mm512_set1_pd(value), _mm512_set1_pd(value)}; }
   static Wide Of(Vector::Reg v) {
     return {_mm512_cvtps_pd(_mm512_castps512_ps256(v)),
             _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1))};
@@ -24,6 +25,12 @@ struct Wide {
   }
   static Wide Add(Wide a, Wide b) {
     return {_mm512_add_pd(a.low, b.low), _mm512_add_pd(a.high, b.high)};
+  }
+  static Wide Mul(Wide a, Wide b) {
+    return {_mm512_mul_pd(a.low, b.low), _mm512_mul_pd(a.high, b.high)};
+  }
+  static Wide Div(Wide a, Wide b) {
+    return {_mm512_div_pd(a.low, b.low), _mm512_div_pd(a.high, b.high)};
   }
   static Wide Fma(Wide a, Wide b, Wide c) {
     return {_mm512_fmadd_pd(a.low, b.low, c.low), _mm512_fmadd_pd(a.high, b.high, c.high)};

@@ -12,6 +12,7 @@ struct Wide {
   Half high;
 
   static Wide Zero() { return {Half{}, Half{}}; }
+  static Wide Set(double value) { return {Half{value, value}, Half{value, value}}; }
   static Wide Of(Vector::Reg v) {
     return {Half{static_cast<double>(v[0]), static_cast<double>(v[1])},
             Half{static_cast<double>(v[2]), static_cast<double>(v[3])}};
@@ -23,6 +24,8 @@ struct Wide {
   }
   void Store(double* p) const { __builtin_memcpy(p, this, sizeof *this); }
   static Wide Add(Wide a, Wide b) { return {a.low + b.low, a.high + b.high}; }
+  static Wide Mul(Wide a, Wide b) { return {a.low * b.low, a.high * b.high}; }
+  static Wide Div(Wide a, Wide b) { return {a.low / b.low, a.high / b.high}; }
   static Wide Fma(Wide a, Wide b, Wide c) {
     return {a.low * b.low + c.low, a.high * b.high + c.high};
   }

@@ -76,6 +76,8 @@ void Optimiser::StepAdam(const Update& update, const OptimiserStep& step) {
              step.rule == Rule::kAdamW ? 1 - step.learning_rate * step.weight_decay : 1,
          .beta1 = static_cast<float>(step.beta1),
          .beta2 = static_cast<float>(step.beta2),
+         .rest1 = static_cast<float>(1 - step.beta1),
+         .rest2 = static_cast<float>(1 - step.beta2),
          .root_scale = static_cast<float>(1 / std::sqrt(correction2)),
          .epsilon = static_cast<float>(step.epsilon)});
   }

@@ -18,6 +18,11 @@ void ForEachPlace(const model::AddLayer& add, const Visit& visit) {
   }
 }
 
+// Nothing is left out on either side.
+bool IsWhole(const model::AddLayer& add) {
+  return add.stride == 1 && add.kept.channels == add.shape.channels;
+}
+
 }  // namespace
 
 void AddShortcut(const model::AddLayer& add, std::size_t rows, ConstRows kept, ConstRows x,
@@ -26,6 +31,11 @@ void AddShortcut(const model::AddLayer& add, std::size_t rows, ConstRows kept, C
     const float* from = kept.data + r * kept.stride;
     const float* in = x.data + r * x.stride;
     float* out = y.data + r * y.stride;
+    if (IsWhole(add)) {
+      const std::size_t values = add.shape.Values();
+      for (std::size_t i = 0; i < values; ++i) out[i] = in[i] + from[i];
+      continue;
+    }
     std::copy_n(in, add.shape.Values(), out);
     ForEachPlace(add, [&](std::size_t at, std::size_t kept_at) {
       for (std::size_t c = 0; c < add.kept.channels; ++c) out[at + c] += from[kept_at + c];
@@ -37,6 +47,10 @@ void KeepShortcutGradient(const model::AddLayer& add, std::size_t rows, ConstRow
   for (std::size_t r = 0; r < rows; ++r) {
     const float* from = dy.data + r * dy.stride;
     float* to = slot.data + r * slot.stride;
+    if (IsWhole(add)) {
+      std::copy_n(from, add.shape.Values(), to);
+      continue;
+    }
     std::fill_n(to, add.kept.Values(), 0.0F);
     ForEachPlace(add, [&](std::size_t at, std::size_t kept_at) {
       std::copy_n(from + at, add.kept.channels, to + kept_at);

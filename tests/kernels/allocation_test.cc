@@ -1,4 +1,6 @@
 // Counts every allocation of this program, so it is a program of its own.
+#include <algorithm>
+
 #include "kernels/nn/network.h"
 #include "tests/kernels/reference.h"
 #include "tests/support/allocations.h"
@@ -16,7 +18,8 @@ struct Counted {
 Counted CountAfterFirstStep(Network& network, const model::ModelSpec& spec,
                             const OptimiserStep& step) {
   std::vector<float> params = test::RandomFloats(spec.layout()->values(), 1, 0.1F);
-  const std::vector<float> x = test::RandomFloats(200 * spec.input_values(), 2);
+  std::vector<float> x = test::RandomFloats(200 * spec.input_values(), 2);
+  if (spec.input_symbols() > 0) std::fill(x.begin(), x.end(), 3.0F);
   const std::vector<std::int32_t> y = test::RandomLabels(200, spec.outputs(), 3);
   network.TrainStep(params, {x.data(), y.data(), 10}, step);
   Counted counted{};
@@ -62,6 +65,28 @@ TEST_CASE("convolutions and pooling allocate nothing after the first step", "[un
     INFO(IsaName(isa));
     CHECK(counted.training == 0);
     CHECK(counted.evaluation == 0);
+  }
+}
+
+TEST_CASE("layers without products allocate nothing after the first step", "[unit]") {
+  const auto values = model::ModelSpec::Parse(
+      {40}, {"dense 32", "norm batch", "relu", "dropout 0.5", "dense 32", "norm layer", "gelu",
+             "residual", "tanh", "add", "norm group 4", "sigmoid", "dense 10"});
+  const auto places = model::ModelSpec::Parse(
+      {20}, {"embedding 8 symbols 65", "positions", "residual", "norm layer", "dense 8", "gelu",
+             "dropout 0.2", "add", "norm group 2", "flatten", "dense 10"});
+  for (const model::ModelSpec& spec : {values.value(), places.value()}) {
+    for (const Isa isa : AvailableIsas()) {
+      for (const OptimiserStep& step :
+           {OptimiserStep{.learning_rate = 0.1F},
+            OptimiserStep{.learning_rate = 0.01F, .rule = Rule::kAdamW, .weight_decay = 0.1F}}) {
+        Network network(spec, 50, isa);
+        const Counted counted = CountAfterFirstStep(network, spec, step);
+        INFO(IsaName(isa) << ", " << spec.lines().front());
+        CHECK(counted.training == 0);
+        CHECK(counted.evaluation == 0);
+      }
+    }
   }
 }
 

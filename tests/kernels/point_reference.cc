@@ -40,6 +40,39 @@ struct Forward {
     }
   }
 
+  // One group, with a bias or without.
+  void operator()(const model::ConvLayer& layer) {
+    for (std::vector<double>& row : values) {
+      std::vector<double> y(layer.out.Values());
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const std::size_t o = i % layer.out.channels;
+        const std::size_t pixel = i / layer.out.channels;
+        const std::size_t top = pixel / layer.out.width * layer.stride;
+        const std::size_t left = pixel % layer.out.width * layer.stride;
+        if (layer.has_bias) y[i] = Tensor(layer.bias)[o];
+        y[i] += Window(layer, row, o, top, left);
+      }
+      row = y;
+    }
+  }
+
+  [[nodiscard]] double Window(const model::ConvLayer& layer, const std::vector<double>& x,
+                              std::size_t o, std::size_t top, std::size_t left) const {
+    const std::size_t taps = std::size_t{layer.kernel_height} * layer.kernel_width;
+    double sum = 0;
+    for (std::size_t t = 0; t < taps; ++t) {
+      // Outside the image both wrap to large numbers.
+      const std::size_t row = top + t / layer.kernel_width - layer.pad_height;
+      const std::size_t column = left + t % layer.kernel_width - layer.pad_width;
+      if (row >= layer.in.height || column >= layer.in.width) continue;
+      for (std::size_t c = 0; c < layer.in.channels; ++c) {
+        sum += Tensor(layer.weight)[(o * layer.in.channels + c) * taps + t] *
+               x[(row * layer.in.width + column) * layer.in.channels + c];
+      }
+    }
+    return sum;
+  }
+
   void operator()(const model::ActivationLayer& layer) {
     for (std::vector<double>& row : values) {
       for (double& v : row) {

@@ -109,5 +109,26 @@ TEST_CASE("the gradient through shortcuts is the slope of the loss", "[unit]") {
   }
 }
 
+TEST_CASE("the gradient through shortcuts with stride is the slope of the loss", "[unit]") {
+  const std::vector<std::vector<std::string>> models{
+      {"residual", "conv 5 3x3 same stride 2 nobias", "add", "dense 3"},
+      {"conv 3 3x3 same", "relu", "residual", "conv 4 3x3 same stride 2 nobias", "norm group 2",
+       "relu", "conv 4 3x3 same nobias", "norm group 2", "add", "relu", "residual",
+       "conv 4 3x3 same nobias", "norm batch", "add", "relu", "dense 3"},
+      {"residual", "conv 3 3x3 same stride 2", "relu", "residual", "conv 4 3x3 same stride 2",
+       "relu", "add", "add", "dense 3"},
+  };
+  for (const std::vector<std::uint32_t>& input :
+       std::vector<std::vector<std::uint32_t>>{{2, 5, 7}, {2, 4, 4}, {1, 5, 5}}) {
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      INFO("model " << m << ", " << input[1] << " x " << input[2]);
+      const auto spec = test::LayerSpec(input, models[m]);
+      const auto params = test::RandomFloats(spec.layout()->values(), 11, 0.5F);
+      test::CheckAgainstReference(spec, params, test::BatchFor(spec, 3, 12));
+      test::CheckSinks(spec, params, test::BatchFor(spec, 3, 12));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace skep::kernels
