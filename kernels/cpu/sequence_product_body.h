@@ -37,15 +37,34 @@ void PackRowsOfPanel(const PanelPack& op, const float* from, std::size_t columns
   }
 }
 
+// Likewise, from columns that lie in rows: depth_step is 1.
 void PackColumnsOfPanel(const PanelPack& op, const float* from, std::size_t columns, float* to) {
   const std::size_t width = VectorsOf(columns) * kLanes;
+  const std::size_t whole = columns / 4 * 4;
   for (std::size_t begin = 0; begin < op.depth; begin += kPackDepth) {
-    const std::size_t depth = Least(kPackDepth, op.depth - begin);
-    for (std::size_t n = 0; n < width; ++n) {
-      const float* column = from + n * op.column_step + begin * op.depth_step;
-      float* out = to + begin * width + n;
-      for (std::size_t k = 0; k < depth; ++k) {
-        out[k * width] = n < columns ? column[k * op.depth_step] : 0;
+    const std::size_t end = Least(begin + kPackDepth, op.depth);
+    for (std::size_t n = 0; n < whole; n += 4) {
+      const float* column = from + n * op.column_step;
+      std::size_t k = begin;
+      for (; k + 4 <= end; k += 4) {
+        Vector::Quad square[4];
+#pragma GCC unroll 4
+        for (std::size_t i = 0; i < 4; ++i) {
+          square[i] = Vector::QuadLoad(column + i * op.column_step + k);
+        }
+        Vector::QuadTranspose(square);
+#pragma GCC unroll 4
+        for (std::size_t i = 0; i < 4; ++i) {
+          Vector::QuadStore(to + (k + i) * width + n, square[i]);
+        }
+      }
+      for (; k < end; ++k) {
+        for (std::size_t i = 0; i < 4; ++i) to[k * width + n + i] = column[i * op.column_step + k];
+      }
+    }
+    for (std::size_t k = begin; k < end; ++k) {
+      for (std::size_t n = whole; n < width; ++n) {
+        to[k * width + n] = n < columns ? from[n * op.column_step + k] : 0;
       }
     }
   }

@@ -87,6 +87,8 @@ struct Vector {
   }
   static Quad QuadLoad(const float* p) { return _mm_loadu_ps(p); }
   static void QuadStore(float* p, Quad v) { _mm_storeu_ps(p, v); }
+  // Rows of a 4 x 4 matrix become its columns.
+  static void QuadTranspose(Quad (&row)[4]) { _MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]); }
   static Quad QuadAdd(Quad a, Quad b) { return _mm_add_ps(a, b); }
   // max(0, v); NaN stays NaN.
   static Quad QuadRelu(Quad v) { return _mm_max_ps(_mm_setzero_ps(), v); }

@@ -100,6 +100,17 @@ struct Vector {
 
   static Quad QuadLoad(const float* p) { return Load(p); }
   static void QuadStore(float* p, Quad v) { Store(p, v); }
+  // Rows of a 4 x 4 matrix become its columns.
+  static void QuadTranspose(Quad (&row)[4]) {
+    const Quad low_ab = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+    const Quad high_ab = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+    const Quad low_cd = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+    const Quad high_cd = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+    row[0] = __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5);
+    row[1] = __builtin_shufflevector(low_ab, low_cd, 2, 3, 6, 7);
+    row[2] = __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5);
+    row[3] = __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7);
+  }
   static Quad QuadAdd(Quad a, Quad b) { return a + b; }
   // max(0, v); NaN stays NaN.
   static Quad QuadRelu(Quad v) { return Max(Zero(), v); }
