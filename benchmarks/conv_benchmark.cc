@@ -70,8 +70,9 @@ class ConvRun {
 
   // Of one pass.
   [[nodiscard]] double Flops() const {
-    return 2.0 * kRows * conv_.out.Values() * (conv_.in.channels / conv_.groups) *
-           conv_.kernel_height * conv_.kernel_width;
+    const std::uint32_t group_inputs = conv_.in.channels / conv_.groups;
+    return 2.0 * kRows * conv_.out.Values() * group_inputs * conv_.kernel_height *
+           conv_.kernel_width;
   }
   void Forward() {
     layer_->Forward(MakePass(), {x_.data(), conv_.in.Values()}, {y_.data(), conv_.out.Values()});

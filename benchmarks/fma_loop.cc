@@ -10,7 +10,9 @@ typedef float Sixteen __attribute__((vector_size(64)));
 // Chains that do not wait for each other: enough for two units of a latency of five.
 constexpr std::size_t kChains = 12;
 
-// Each chain starts elsewhere: equal ones would be computed once.
+// A macro, as a template is lowered to the registers of the file before it is inlined. Each chain
+// starts elsewhere: equal ones would be computed once.
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 #define SKEP_FMA_LOOP(Vector)                                                                      \
   Vector chain[kChains];                                                                           \
   for (std::size_t i = 0; i < kChains; ++i) chain[i] = Vector{} + (static_cast<float>(i) + 0.25F); \
@@ -24,6 +26,7 @@ constexpr std::size_t kChains = 12;
   Vector total{};                                                                                  \
   for (const Vector& sum : chain) total += sum;                                                    \
   return total[0]
+// NOLINTEND(bugprone-macro-parentheses)
 
 float RunPortable(std::size_t steps) {
   SKEP_FMA_LOOP(Four);

@@ -306,7 +306,7 @@ class Convolution final : public Layer {
     part.geometry.x_row = dy_.row();
     part.geometry.x_column = layer_.out.channels;
     part.geometry.taps.tap_row = dy_.row();
-    part.geometry.y_row = layer_.stride * layer_.in.width * channels_;
+    part.geometry.y_row = channels_ * layer_.in.width * layer_.stride;
     part.geometry.y_column = layer_.stride * channels_;
     FinishPart(part, backward_);
     JoinColumns(backward_.back(), layer_.out.channels);

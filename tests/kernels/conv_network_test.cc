@@ -77,7 +77,7 @@ TEST_CASE("a convolutional network's gradient is the slope of the loss", "[unit]
 TEST_CASE("a step of a convolutional network equals its gradient times the rate", "[unit]") {
   for (const Model& model : Models()) {
     const auto spec = model::ModelSpec::Parse(model.input, model.lines).value();
-    const std::vector<float> x = test::RandomFloats(4 * spec.input_values(), 4);
+    const std::vector<float> x = test::RandomFloats(std::size_t{4} * spec.input_values(), 4);
     const std::vector<std::int32_t> labels = test::RandomLabels(4, spec.outputs(), 5);
     const std::vector<float> before =
         test::RandomFloats(static_cast<std::size_t>(spec.layout()->values()), 6, 0.5F);
@@ -100,7 +100,7 @@ TEST_CASE("a step of a convolutional network equals its gradient times the rate"
 TEST_CASE("a smaller batch after a larger one leaves nothing of it behind", "[unit]") {
   for (const Model& model : Models()) {
     const auto spec = model::ModelSpec::Parse(model.input, model.lines).value();
-    const std::vector<float> x = test::RandomFloats(4 * spec.input_values(), 7);
+    const std::vector<float> x = test::RandomFloats(std::size_t{4} * spec.input_values(), 7);
     const std::vector<std::int32_t> labels = test::RandomLabels(4, spec.outputs(), 8);
     const std::vector<float> params =
         test::RandomFloats(static_cast<std::size_t>(spec.layout()->values()), 9, 0.5F);
@@ -122,7 +122,7 @@ TEST_CASE("a convolutional network learns a batch by heart", "[unit]") {
   const auto spec = model::ModelSpec::Parse({1, 8, 8}, {"conv 8 3x3 same", "relu", "maxpool 2",
                                                         "conv 8 3x3 same", "relu", "dense 4"})
                         .value();
-  const std::vector<float> x = test::RandomFloats(8 * 64, 10);
+  const std::vector<float> x = test::RandomFloats(512, 10);
   const std::vector<std::int32_t> labels{0, 1, 2, 3, 0, 1, 2, 3};
   for (const Isa isa : AvailableIsas()) {
     INFO(IsaName(isa));

@@ -58,7 +58,7 @@ std::vector<double> Pooled(const model::PoolLayer& layer, const std::vector<doub
     const std::size_t row = i / layer.in.channels / layer.out.width;
     double sum = 0;
     double largest = -INFINITY;
-    for (std::size_t k = 0; k < layer.window_height * layer.window_width; ++k) {
+    for (std::size_t k = 0; k < std::size_t{layer.window_height} * layer.window_width; ++k) {
       const std::size_t from_row = row * layer.window_height + k / layer.window_width;
       const std::size_t from_column = column * layer.window_width + k % layer.window_width;
       const double value = x[(from_row * layer.in.width + from_column) * layer.in.channels + c];

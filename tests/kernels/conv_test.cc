@@ -22,11 +22,14 @@ std::vector<Case> Cases() {
   for (const std::size_t odd : test::Sizes{1, 2, 7, 15, 16, 17, 33}) {
     const auto n = static_cast<std::uint32_t>(odd);
     const std::string count = std::to_string(n);
+    const std::string conv = "conv " + count;
+    std::string grouped = conv + " 3x3 same groups ";
+    grouped += count;
     cases.push_back({{n, 5, 6}, "conv 3 3x3 same", 2});
-    cases.push_back({{3, 5, 4}, "conv " + count + " 3x3", 1});
+    cases.push_back({{3, 5, 4}, conv + " 3x3", 1});
     cases.push_back({{2, 5, n + 2}, "conv 18 3x3", 2});
-    cases.push_back({{n, 4, 9}, "conv " + count + " 1x1", 2});
-    cases.push_back({{n, 7, 6}, "conv " + count + " 3x3 same groups " + count, 2});
+    cases.push_back({{n, 4, 9}, conv + " 1x1", 2});
+    cases.push_back({{n, 7, 6}, grouped, 2});
     cases.push_back({{n, 9}, "conv1d " + count + " 3 same", 2});
   }
   for (const char* line :
