@@ -20,6 +20,29 @@ TEST_CASE("an embedding looks up the vector of each symbol", "[unit]") {
   }
 }
 
+TEST_CASE("loops of embeddings and positions write their rows and no further", "[unit]") {
+  for (const Isa isa : AvailableIsas()) {
+    for (const std::size_t n : test::Sizes{1, 2, 7, 15, 16, 17, 33}) {
+      INFO(IsaName(isa) << ", " << n << " features");
+      test::Unaligned vectors(test::RandomFloats(3 * n, 1));
+      test::Unaligned y(std::vector<float>(4 * n + 1, 77));
+      const std::vector<std::uint32_t> symbols{2, 0, 2, 1};
+      PointLoopsFor(isa).embedding_forward({symbols.data(), 4, n, vectors.data(), y.data()});
+      for (std::size_t i = 0; i < 4 * n; ++i) {
+        REQUIRE(y.data()[i] == vectors.data()[symbols[i / n] * n + i % n]);
+      }
+      CHECK(y.data()[4 * n] == 77);
+      test::Unaligned sums(std::vector<float>(3 * (n + 5), 77));
+      PointLoopsFor(isa).add_vector({y.data(), n, 3, n, vectors.data(), sums.data(), n + 5});
+      for (std::size_t i = 0; i < 3 * (n + 5); ++i) {
+        const std::size_t c = i % (n + 5);
+        const float expected = c < n ? y.data()[i / (n + 5) * n + c] + vectors.data()[c] : 77;
+        REQUIRE(sums.data()[i] == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("the gradient of a symbol is the sum over its places, 0 where it is not seen", "[unit]") {
   const std::vector<float> dy{1, 2, 10, 20, 100, 200};
   const std::vector<std::uint32_t> head{1, kNoRow, 0};

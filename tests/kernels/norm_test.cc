@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/point_loops.h"
 #include "tests/kernels/point_reference.h"
 #include "tests/kernels/reference.h"
 #include "tests/support/catch.h"
@@ -249,6 +250,75 @@ TEST_CASE("constant channels are finite", "[unit]") {
       network.TrainStep(params, {x.data(), labels.data(), 2}, {.learning_rate = 0.1F});
     }
     CHECK(std::all_of(params.begin(), params.end(), [](float v) { return std::isfinite(v); }));
+  }
+}
+
+// Rows of unaligned floats with gaps, which a loop is to leave alone.
+struct Gapped {
+  Gapped(std::size_t rows, std::size_t values, std::uint64_t seed)
+      : columns(values), stride(values + 5), storage(test::RandomFloats(rows * stride, seed)) {
+    for (std::size_t i = 0; i < rows * stride; ++i) {
+      if (i % stride >= columns) storage.data()[i] = 77;
+    }
+  }
+  [[nodiscard]] bool IsWithin() {
+    const auto values = storage.values();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i % stride >= columns && values[i] != 77) return false;
+    }
+    return true;
+  }
+  std::size_t columns;
+  std::size_t stride;
+  test::Unaligned storage;
+};
+
+TEST_CASE("loops of norms take rows of any size, with gaps, and write no further", "[unit]") {
+  constexpr std::size_t kRows = 5;
+  for (const Isa isa : AvailableIsas()) {
+    const PointLoops& loops = PointLoopsFor(isa);
+    for (const std::size_t n : test::Sizes{1, 2, 7, 15, 16, 17, 33, 63, 65}) {
+      INFO(IsaName(isa) << ", " << n << " columns");
+      Gapped x(kRows, n, n);
+      Gapped dy(kRows, n, n + 1);
+      Gapped y(kRows, n, n + 2);
+      test::Unaligned channel(std::vector<float>(n, 0.5F));
+      const float* half = channel.data();
+      std::vector<double> first(n + kColumnPad);
+      std::vector<double> second(n + kColumnPad);
+      loops.column_products({x.storage.data(), x.stride, dy.storage.data(), dy.stride, kRows, n,
+                             half, half, first.data(), second.data()});
+      for (std::size_t c = 0; c < n; ++c) {
+        double sum = 0;
+        double product = 0;
+        for (std::size_t r = 0; r < kRows; ++r) {
+          const auto d = static_cast<double>(dy.storage.data()[r * dy.stride + c]);
+          sum += d;
+          product += d * (static_cast<double>(x.storage.data()[r * x.stride + c]) - 1);
+        }
+        REQUIRE(std::abs(first[c] - sum) < 1e-12);
+        REQUIRE(std::abs(second[c] - product) < 1e-6);
+      }
+      loops.column_norm({x.storage.data(), x.stride, kRows, n, half, half, half, half,
+                         y.storage.data(), y.stride, false});
+      for (std::size_t i = 0; i < kRows * n; ++i) {
+        const std::size_t at = i / n * x.stride + i % n;
+        REQUIRE(std::abs(y.storage.data()[at] - x.storage.data()[at] / 2) < 1e-6F);
+      }
+      CHECK(y.IsWithin());
+      loops.column_norm_gradient({dy.storage.data(), dy.stride, x.storage.data(), x.stride, kRows,
+                                  n, half, half, half, half, half, y.storage.data(), y.stride,
+                                  true});
+      CHECK(y.IsWithin());
+      std::vector<Moments> moments(kRows);
+      loops.row_norm({x.storage.data(), x.stride, kRows, n, half, half, 1e-5, moments.data(),
+                      y.storage.data(), y.stride, true});
+      CHECK(y.IsWithin());
+      loops.row_norm_gradient({dy.storage.data(), dy.stride, x.storage.data(), x.stride, kRows, n,
+                               half, moments.data(), y.storage.data(), y.stride, true, first.data(),
+                               second.data()});
+      CHECK(y.IsWithin());
+    }
   }
 }
 

@@ -75,6 +75,9 @@ TEST_CASE("the gradient through shortcuts is the slope of the loss", "[unit]") {
       {"residual", "dense 4", "relu", "add", "dense 3"},
       {"residual", "dense 4", "norm layer", "add", "relu", "dense 3"},
       {"residual", "add", "dense 3"},
+      // Below everything that is trained.
+      {"relu", "residual", "relu", "add", "dense 3"},
+      {"residual", "tanh", "add", "residual", "dense 4", "relu", "add", "dense 3"},
       // Two at one place, and one around the other.
       {"dense 5", "residual", "residual", "dense 5", "add", "tanh", "add", "dense 3"},
       {"dense 5", "relu", "residual", "residual", "dense 5", "add", "relu", "dense 5", "add",
