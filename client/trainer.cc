@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "kernels/nn/network.h"
+#include "kernels/nn/network_plan.h"
+#include "kernels/nn/workspace_bytes.h"
 #include "shared/base/rng.h"
 #include "shared/base/try.h"
 
@@ -23,6 +25,22 @@ Error Unsuitable(std::string message) {
 
 double Mean(double sum, std::size_t count) {
   return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
+}
+
+kernels::OptimiserStep StepOf(const TrainingPlan& plan) {
+  return {.learning_rate = static_cast<float>(plan.learning_rate),
+          .rule = plan.rule,
+          .momentum = static_cast<float>(plan.momentum),
+          .nesterov = plan.nesterov,
+          .weight_decay = static_cast<float>(plan.weight_decay),
+          .gradient_clip = plan.gradient_clip};
+}
+
+// The largest batch of a client of `count` examples.
+std::size_t LargestBatch(const TrainingPlan& plan, std::size_t count) {
+  const std::size_t batch =
+      plan.batch_size == 0 ? count : std::min<std::size_t>(plan.batch_size, count);
+  return std::min(batch + (plan.merge_tail ? 1 : 0), count);
 }
 
 // The work of one Train: how far it has come, and what the last epoch showed.
@@ -138,12 +156,7 @@ Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const TaskIdentity& 
                                   const std::atomic<bool>* cancelled, Progress& progress) {
   const std::size_t count = order_.size();
   const std::size_t batch = plan.batch_size == 0 ? count : plan.batch_size;
-  const kernels::OptimiserStep step{.learning_rate = static_cast<float>(plan.learning_rate),
-                                    .rule = plan.rule,
-                                    .momentum = static_cast<float>(plan.momentum),
-                                    .nesterov = plan.nesterov,
-                                    .weight_decay = static_cast<float>(plan.weight_decay),
-                                    .gradient_clip = plan.gradient_clip};
+  const kernels::OptimiserStep step = StepOf(plan);
   progress.epoch_rows = 0;
   progress.epoch_labels = 0;
   progress.epoch_loss = 0;
@@ -177,9 +190,7 @@ Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskId
     return Unsuitable(std::to_string(count) +
                       " examples leave a batch of one row, which batch norm cannot train on");
   }
-  const std::size_t batch =
-      plan.batch_size == 0 ? count : std::min<std::size_t>(plan.batch_size, count);
-  Workspace(plan, std::min(batch + (plan.merge_tail ? 1 : 0), count)).BeginTask();
+  Workspace(plan, LargestBatch(plan, count)).BeginTask();
   Progress progress;
   while (plan.local_steps > 0 ? progress.steps < plan.local_steps
                               : progress.epoch < plan.local_epochs) {
@@ -220,6 +231,16 @@ Result<EvaluationReport> BuiltInTrainer::Evaluate(const TrainingPlan& plan, cons
 std::int32_t TrainingPlan::Classes() const {
   const bool is_binary = model.outputs() == 1 && loss != kernels::LossKind::kSoftmaxCrossEntropy;
   return is_binary ? 2 : static_cast<std::int32_t>(model.outputs());
+}
+
+std::uint64_t WorkerBytes(const TrainingPlan& plan, std::size_t rows) {
+  const std::size_t batch = LargestBatch(plan, rows);
+  const std::size_t most =
+      std::max(batch, kernels::EvaluationRows(kernels::PlanNetwork(plan.model)));
+  const std::uint64_t row =
+      plan.model.input_values() * sizeof(float) + plan.model.positions() * sizeof(std::int32_t);
+  return plan.model.layout()->values() * sizeof(float) + most * row + rows * sizeof(std::uint32_t) +
+         kernels::WorkspaceBytes(plan.model, batch, StepOf(plan));
 }
 
 bool HasSingleRowBatch(const TrainingPlan& plan, std::size_t rows) {

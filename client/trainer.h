@@ -45,6 +45,11 @@ struct TrainingPlan {
   [[nodiscard]] std::int32_t Classes() const;
 };
 
+// Memory of a worker that trains such plans on clients of at most `rows` examples and evaluates
+// between them, without the data: parameters x (2 + states of the optimiser; 1 with plain SGD), and
+// what a batch needs. A tenth too much at most.
+[[nodiscard]] std::uint64_t WorkerBytes(const TrainingPlan& plan, std::size_t rows);
+
 // Whether an epoch of `rows` examples has a batch of one row that is trained on. Batch norm cannot.
 [[nodiscard]] bool HasSingleRowBatch(const TrainingPlan& plan, std::size_t rows);
 

@@ -7,21 +7,6 @@
 #include "shared/base/check.h"
 
 namespace skep::kernels {
-namespace {
-
-// Rows of one piece of an evaluation, whose parameters are read once a piece: as many as these, and
-// as these activations hold.
-constexpr std::size_t kEvaluationRows = 96;
-constexpr std::size_t kEvaluationFloats = std::size_t{1} << 22U;
-constexpr std::size_t kFloatsPerCacheLine = 16;
-
-// Places of an example follow each other without gaps, so that they can be rows of one product.
-std::size_t StrideOf(const model::Shape& shape) {
-  if (shape.kind != model::Shape::Kind::kValues) return shape.Values();
-  return (shape.channels + kFloatsPerCacheLine - 1) / kFloatsPerCacheLine * kFloatsPerCacheLine;
-}
-
-}  // namespace
 
 Network::Network(const model::ModelSpec& spec, std::size_t training_rows, Isa isa, LossKind loss)
     : isa_(isa),
@@ -54,7 +39,7 @@ void Network::PlaceValues() {
     floats += places_[i].stride;
     widest = std::max(widest, places_[i].stride);
   }
-  evaluation_rows_ = std::clamp<std::size_t>(kEvaluationFloats / floats, 1, kEvaluationRows);
+  evaluation_rows_ = EvaluationRows(plan_);
   const std::size_t capacity = std::max(training_rows_, evaluation_rows_);
   for (Place& place : places_) place.offset *= capacity;
   activations_.resize(floats * capacity);

@@ -112,4 +112,21 @@ NetworkPlan PlanNetwork(const model::ModelSpec& spec) {
   return Planner(spec).Run();
 }
 
+// Places of an example follow each other without gaps, so that they can be rows of one product.
+std::size_t StrideOf(const model::Shape& shape) {
+  constexpr std::size_t kFloatsPerCacheLine = 16;
+  if (shape.kind != model::Shape::Kind::kValues) return shape.Values();
+  return (shape.channels + kFloatsPerCacheLine - 1) / kFloatsPerCacheLine * kFloatsPerCacheLine;
+}
+
+// The parameters are read once a piece, so it has as many rows as these, and as these activations
+// hold.
+std::size_t EvaluationRows(const NetworkPlan& plan) {
+  constexpr std::size_t kRows = 96;
+  constexpr std::size_t kFloats = std::size_t{1} << 22U;
+  std::size_t floats = 0;
+  for (std::size_t i = 1; i < plan.values.size(); ++i) floats += StrideOf(plan.values[i].shape);
+  return std::clamp<std::size_t>(kFloats / floats, 1, kRows);
+}
+
 }  // namespace skep::kernels

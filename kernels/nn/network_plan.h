@@ -45,4 +45,9 @@ struct NetworkPlan {
 
 [[nodiscard]] NetworkPlan PlanNetwork(const model::ModelSpec& spec);
 
+// Floats from one example of a value to the next, on a CPU.
+[[nodiscard]] std::size_t StrideOf(const model::Shape& shape);
+// Rows of one piece of an evaluation, on a CPU.
+[[nodiscard]] std::size_t EvaluationRows(const NetworkPlan& plan);
+
 }  // namespace skep::kernels

@@ -9,5 +9,7 @@
 namespace skep::test {
 
 [[nodiscard]] std::size_t Allocations();
+// Bytes that the program holds now.
+[[nodiscard]] std::size_t HeldBytes();
 
 }  // namespace skep::test
