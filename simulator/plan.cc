@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "client/trainer.h"
 #include "shared/base/file.h"
 #include "shared/data/experiment_data.h"
 #include "simulator/figures.h"
@@ -56,15 +57,43 @@ std::uint64_t FreeMemory() {
   return kib * 1024;
 }
 
-// Current and next model, what evaluation and checkpoints copy, one workspace a worker, the updates
-// in flight and the exact sum.
-std::uint64_t MemoryOf(const aggregator::RunSpec& spec, std::size_t jobs, std::uint32_t batch) {
-  const std::uint64_t model = spec.model.layout()->values() * sizeof(float);
-  std::uint64_t activations = spec.model.input_values();
-  for (const model::Shape& shape : spec.model.shapes()) activations += shape.Values();
-  activations *= 2 * std::uint64_t{std::max(batch, 256U)} * sizeof(float);
+// Current and next model, what checkpoints copy, the exact sum, the updates in flight, and a worker
+// for each job, which evaluates, too.
+std::uint64_t MemoryOf(const client::TrainingPlan& plan, std::size_t jobs, std::size_t largest) {
+  const std::uint64_t model = plan.model.layout()->values() * sizeof(float);
+  constexpr std::uint64_t kModels = 5;
+  constexpr std::uint64_t kSum = 2;  // 8 bytes a value
   const std::uint64_t updates = 2 * jobs + 2;
-  return model * (5 + 2 * jobs + updates) + 2 * model + jobs * activations;
+  client::TrainingPlan evaluation = plan;
+  evaluation.batch_size = 1;
+  return model * (kModels + kSum + updates) +
+         jobs * (client::WorkerBytes(plan, largest) + client::WorkerBytes(evaluation, 1));
+}
+
+// Batch norm cannot train on one row: SKEP-1303 names the first client that would.
+Status CheckBatches(const client::TrainingPlan& plan, const data::Partition& partition) {
+  if (!plan.model.has_batch_norm()) return Ok();
+  for (ClientNumber i = 0; i < partition.clients.size(); ++i) {
+    const data::ClientPart& client = partition.clients[i];
+    if (!client::HasSingleRowBatch(plan, client.train.size())) continue;
+    return Error{1303,
+                 fmt::format("{} has {} training rows: in batches of {} one has a single row, on "
+                             "which batch norm cannot train",
+                             ClientName(i, client.name), client.train.size(),
+                             plan.batch_size == 0 ? client.train.size() : plan.batch_size),
+                 client.train.size() == 1 ? "raise data.min_examples"
+                                          : "client.batch_tail = \"merge\" joins it to the batch "
+                                            "before"};
+  }
+  return Ok();
+}
+
+std::size_t LargestClient(const data::Partition& partition) {
+  std::size_t largest = 1;
+  for (const data::ClientPart& client : partition.clients) {
+    largest = std::max(largest, client.train.size());
+  }
+  return largest;
 }
 
 simulator::DropOutPhase PhaseOf(config::DropoutPhase phase) {
@@ -162,14 +191,21 @@ config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id) {
   inputs.seed = experiment.seed;
   inputs.data = plan.prepared.data.spec;
   inputs.input_shape = plan.prepared.data.train->input_shape;
+  inputs.labels_per_row = plan.prepared.data.train->labels_per_row;
   inputs.has_test_data = plan.prepared.data.test != nullptr;
   auto spec = aggregator::MakeRunSpec(experiment, inputs);
   if (!spec.has_value()) return Refuse(spec.error());
-  auto initial = aggregator::MakeInitialModel(experiment, spec->model, experiment.seed);
+  const auto training = client::ReadTrainingPlan(spec->plan);
+  if (!training.has_value()) return Refuse(training.error());
+  if (const Status checked = CheckBatches(*training, plan.prepared.partition); !checked) {
+    return Refuse(checked.error());
+  }
+  auto initial = aggregator::MakeInitialModel(experiment, spec->model, experiment.seed,
+                                              &plan.prepared.data.notes);
   if (!initial.has_value()) return Refuse(initial.error());
   spec->initial_model = initial->ModelHash();
   plan.initial = std::make_shared<const model::Params>(std::move(initial).value());
-  plan.memory_bytes = MemoryOf(*spec, plan.jobs, experiment.client.batch_size);
+  plan.memory_bytes = MemoryOf(*training, plan.jobs, LargestClient(plan.prepared.partition));
   plan.spec = std::make_shared<const aggregator::RunSpec>(std::move(spec).value());
 
   const std::uint64_t free = FreeMemory();

@@ -170,6 +170,7 @@ Result<PreparedRun> Build(const config::Loaded<config::Experiment>& loaded, Sour
   inputs.seed = loaded.value.seed;
   inputs.data = std::move(source.spec);
   inputs.input_shape = source.input_shape;
+  inputs.labels_per_row = source.labels_per_row;
   inputs.has_test_data = source.test != nullptr;
   SKEP_ASSIGN(RunSpec spec, MakeRunSpec(loaded.value, inputs));
   PreparedRun run;
