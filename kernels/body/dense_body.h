@@ -37,21 +37,22 @@ struct SumRows {
   static constexpr const char* kName = "sum_rows";
   static constexpr bool kSynchronises = false;
   struct Args {
-    DevicePtr<const float> x;  // [lanes][rows][columns]
+    DevicePtr<const float> x;  // [lanes][rows][width], of which the first `columns`
     DevicePtr<float> to;       // lane l at + l * to_stride
     std::uint64_t to_stride;
     std::uint64_t rows;
+    std::uint32_t width;
     std::uint32_t columns;
     std::uint32_t accumulate;
     float scale;
   };
   template <class Context>
   SKEP_HD static void Run(Context& c, const Args& a) {
-    const float* x = c.memory(a.x + c.block_y() * a.rows * a.columns);
+    const float* x = c.memory(a.x + c.block_y() * a.rows * a.width);
     float* to = c.memory(a.to + c.block_y() * a.to_stride);
     for (std::uint64_t j = c.global_index(); j < a.columns; j += c.grid_threads()) {
       float sum = 0;
-      for (std::uint64_t r = 0; r < a.rows; ++r) sum += x[r * a.columns + j];
+      for (std::uint64_t r = 0; r < a.rows; ++r) sum += x[r * a.width + j];
       to[j] = a.accumulate != 0 ? a.scale * sum + to[j] : sum;
     }
   }

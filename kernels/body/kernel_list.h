@@ -7,8 +7,10 @@
 #include "kernels/body/image_body.h"
 #include "kernels/body/kernel.h"
 #include "kernels/body/loss_body.h"
+#include "kernels/body/norm_body.h"
 #include "kernels/body/optimiser_body.h"
 #include "kernels/body/point_body.h"
+#include "kernels/body/sequence_body.h"
 #include "kernels/body/shortcut_body.h"
 
 namespace skep::kernels {
@@ -21,6 +23,10 @@ using Kernels =
                body::AddShortcut, body::KeepShortcutGradient, body::AddShortcutGradient,  //
                body::Activate, body::ActivateGradient, body::Transpose, body::Drop,       //
                body::AddPositions, body::Embed, body::EmbedGradient,                      //
-               body::LayOutWindows, body::GatherWindows, body::PoolWindows, body::PoolGradient>;
+               body::LayOutWindows, body::GatherWindows, body::PoolWindows, body::PoolGradient,
+               body::NormStatistics, body::NormApply, body::NormGradientMeans,
+               body::NormInputGradient, body::NormParameterGradient, body::NormMove,
+               body::ShiftPlaces, body::LstmCell, body::LstmCellGradient, body::GruCell,
+               body::GruCellGradient, body::AttentionSoftmax, body::AttentionSoftmaxGradient>;
 
 }  // namespace skep::kernels

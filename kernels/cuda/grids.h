@@ -18,15 +18,14 @@ namespace skep::kernels {
           .shared_bytes = 0};
 }
 
-// One block for each of `count` pieces of work that its threads share, `bytes_per_thread` of shared
-// memory each; a power of two of threads.
-[[nodiscard]] inline Grid GridOfBlocks(std::uint64_t count, std::uint32_t bytes_per_thread,
-                                       std::uint32_t y = 1) {
-  constexpr std::uint64_t kMostBlocks = 1U << 30U;
-  return {.x = static_cast<std::uint32_t>(std::min(count, kMostBlocks)),
-          .y = y,
-          .block_threads = kMostBlockThreads,
-          .shared_bytes = kMostBlockThreads * bytes_per_thread};
+// One block for each of `count` pieces of work of `values` values, which its threads share, with
+// `bytes_per_thread` of shared memory each: a power of two of threads, no more than there are
+// values.
+[[nodiscard]] inline Grid GridOfBlocks(std::uint32_t count, std::uint64_t values,
+                                       std::uint32_t bytes_per_thread, std::uint32_t y = 1) {
+  std::uint32_t threads = 32;
+  while (threads < kMostBlockThreads && threads < values) threads *= 2;
+  return {.x = count, .y = y, .block_threads = threads, .shared_bytes = threads * bytes_per_thread};
 }
 
 }  // namespace skep::kernels

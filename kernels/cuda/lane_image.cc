@@ -148,6 +148,7 @@ class LaneConvolution final : public LaneLayer {
                                         .to = sink.values + bias_,
                                         .to_stride = sink.stride,
                                         .rows = places,
+                                        .width = layer_.out.channels,
                                         .columns = layer_.out.channels,
                                         .accumulate = sink.accumulate ? 1U : 0U,
                                         .scale = sink.scale});

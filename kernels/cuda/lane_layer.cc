@@ -33,6 +33,16 @@ struct Maker {
   MadeLaneLayer operator()(const model::EmbeddingLayer& layer) const {
     return MakeLaneEmbedding(layer, context);
   }
+  MadeLaneLayer operator()(const model::NormLayer& layer) const {
+    return MakeLaneNorm(layer, context);
+  }
+  MadeLaneLayer operator()(const model::RecurrentLayer& layer) const {
+    return MakeLaneRecurrent(layer, context);
+  }
+  MadeLaneLayer operator()(const model::AttentionLayer& layer) const {
+    return MakeLaneAttention(layer, context);
+  }
+  // Ends of shortcuts, which the network itself is.
   template <class Other>
   MadeLaneLayer operator()(const Other&) const {
     SKEP_CHECK(false);

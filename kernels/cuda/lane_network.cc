@@ -384,12 +384,12 @@ Status LaneNetwork::PutOptimiser(const OptimiserStep& step) {
   DevicePtr<const float> clip;
   if (step.gradient_clip > 0) {
     clip = clip_;
-    SKEP_TRY(queue_->Launch<body::ClipScale>(GridOfBlocks(1, sizeof(double), limits_.lanes),
-                                             {.gradient = gradient_,
-                                              .stride = parameters_,
-                                              .count = parameters_,
-                                              .clip = step.gradient_clip,
-                                              .scale = clip_}));
+    SKEP_TRY(queue_->Launch<body::ClipScale>(
+        GridOfBlocks(1, parameters_, sizeof(double), limits_.lanes), {.gradient = gradient_,
+                                                                      .stride = parameters_,
+                                                                      .count = parameters_,
+                                                                      .clip = step.gradient_clip,
+                                                                      .scale = clip_}));
   }
   for (const ParameterRange& range : plan_.trained) {
     const Grid grid = GridFor(range.end - range.begin, limits_.lanes);

@@ -154,6 +154,7 @@ class LanePositions final : public LaneLayer {
                                         .to = sink.values + weight_,
                                         .to_stride = sink.stride,
                                         .rows = pass.rows,
+                                        .width = values_,
                                         .columns = values_,
                                         .accumulate = sink.accumulate ? 1U : 0U,
                                         .scale = sink.scale});

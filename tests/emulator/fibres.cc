@@ -18,13 +18,20 @@
 namespace skep::emulator {
 namespace {
 
-constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr std::size_t kStackBytes = 64 * 1024;
+
+// Stacks are kept from block to block: to make them costs more than to run on them.
+std::byte* StackOf(std::uint32_t thread) {
+  thread_local std::vector<std::unique_ptr<std::byte[]>> stacks;
+  while (stacks.size() <= thread) stacks.push_back(std::make_unique<std::byte[]>(kStackBytes));
+  return stacks[thread].get();
+}
 
 enum class State { kReady, kAtBlock, kAtWarp, kDone };
 
 struct Fibre {
   ucontext_t context{};
-  std::unique_ptr<std::byte[]> stack;
+  std::byte* stack = nullptr;
   State state = State::kReady;
   void* sanitizer = nullptr;  // what the sanitizer keeps of a stack that is left
 };
@@ -70,9 +77,9 @@ class FibreBlock final : public Block {
 
   void Start(std::uint32_t thread) {
     Fibre& fibre = fibres_[thread];
-    fibre.stack = std::make_unique<std::byte[]>(kStackBytes);
+    fibre.stack = StackOf(thread);
     getcontext(&fibre.context);
-    fibre.context.uc_stack.ss_sp = fibre.stack.get();
+    fibre.context.uc_stack.ss_sp = fibre.stack;
     fibre.context.uc_stack.ss_size = kStackBytes;
     fibre.context.uc_link = nullptr;
     const auto address = reinterpret_cast<std::uintptr_t>(this);
@@ -88,7 +95,7 @@ class FibreBlock final : public Block {
   void Enter(std::uint32_t thread) {
     Fibre& fibre = fibres_[thread];
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_start_switch_fiber(&scheduler_sanitizer_, fibre.stack.get(), kStackBytes);
+    __sanitizer_start_switch_fiber(&scheduler_sanitizer_, fibre.stack, kStackBytes);
 #endif
 #if defined(__SANITIZE_THREAD__)
     __tsan_switch_to_fiber(fibre.sanitizer, 0);
