@@ -6,14 +6,15 @@
 
 #include "kernels/nn/network.h"
 #include "shared/base/rng.h"
+#include "shared/base/try.h"
 
 namespace skep::client {
 namespace {
 
 constexpr std::size_t kEvaluationRows = 256;  // fixed, so that sums are always added alike
 
-bool IsCancelled(const std::atomic<bool>* cancelled) {
-  return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
+Status PassIf(BatchGate* gate) {
+  return gate == nullptr ? Ok() : gate->Pass();
 }
 
 // The work of one Train: how far it has come, and what the last epoch showed.
@@ -31,9 +32,9 @@ class BuiltInTrainer final : public Trainer {
 
   Result<TrainReport> Train(const TrainingPlan& plan, const TaskIdentity& task,
                             const LocalData& data, std::span<float> params,
-                            const std::atomic<bool>* cancelled) override;
+                            BatchGate* gate) override;
   Result<EvaluationReport> Evaluate(const TrainingPlan& plan, const LocalData& data,
-                                    std::span<const float> params) override;
+                                    std::span<const float> params, BatchGate* gate) override;
 
  private:
   [[nodiscard]] static Status Check(const TrainingPlan& plan, const LocalData& data,
@@ -44,8 +45,7 @@ class BuiltInTrainer final : public Trainer {
                                  std::span<const std::uint32_t> rows);
   // One pass over the shuffled rows, or what is left of local_steps.
   [[nodiscard]] Status TrainEpoch(const TrainingPlan& plan, const LocalData& data,
-                                  std::span<float> params, const std::atomic<bool>* cancelled,
-                                  Progress& progress);
+                                  std::span<float> params, BatchGate* gate, Progress& progress);
 
   kernels::Isa isa_;
   std::vector<std::uint32_t> input_;  // of the model that network_ was made for
@@ -96,8 +96,7 @@ Status BuiltInTrainer::LoadBatch(const TrainingPlan& plan, const data::Dataset& 
 }
 
 Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const LocalData& data,
-                                  std::span<float> params, const std::atomic<bool>* cancelled,
-                                  Progress& progress) {
+                                  std::span<float> params, BatchGate* gate, Progress& progress) {
   const std::size_t count = order_.size();
   const std::size_t batch = plan.batch_size == 0 ? count : plan.batch_size;
   const kernels::SgdStep step{.learning_rate = static_cast<float>(plan.learning_rate),
@@ -109,7 +108,7 @@ Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const LocalData& dat
   progress.epoch_loss = 0;
   while (progress.epoch_rows < count) {
     if (plan.local_steps > 0 && progress.steps == plan.local_steps) break;
-    if (IsCancelled(cancelled)) return Error{7407, "training was stopped", ""};
+    SKEP_TRY(PassIf(gate));
     const std::size_t left = count - progress.epoch_rows;
     std::size_t rows = std::min(batch, left);
     if (plan.merge_tail && left == rows + 1) ++rows;
@@ -127,7 +126,7 @@ Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const LocalData& dat
 
 Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskIdentity& task,
                                           const LocalData& data, std::span<float> params,
-                                          const std::atomic<bool>* cancelled) {
+                                          BatchGate* gate) {
   if (Status checked = Check(plan, data, params.size(), !data.train.empty()); !checked) {
     return std::move(checked).error();
   }
@@ -141,7 +140,7 @@ Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskId
     // Every epoch shuffles the list in its own order, so that an epoch can be repeated alone.
     order_.assign(data.train.begin(), data.train.end());
     ShuffleEpoch(EpochSeed(task.round_seed, task.client, task.round, progress.epoch), order_);
-    if (Status done = TrainEpoch(plan, data, params, cancelled, progress); !done) {
+    if (Status done = TrainEpoch(plan, data, params, gate, progress); !done) {
       return std::move(done).error();
     }
   }
@@ -151,7 +150,7 @@ Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskId
 }
 
 Result<EvaluationReport> BuiltInTrainer::Evaluate(const TrainingPlan& plan, const LocalData& data,
-                                                  std::span<const float> params) {
+                                                  std::span<const float> params, BatchGate* gate) {
   if (Status checked = Check(plan, data, params.size(), !data.test.empty()); !checked) {
     return std::move(checked).error();
   }
@@ -162,6 +161,7 @@ Result<EvaluationReport> BuiltInTrainer::Evaluate(const TrainingPlan& plan, cons
   for (std::size_t first = 0; first < count; first += kEvaluationRows) {
     const std::size_t rows = std::min(kEvaluationRows, count - first);
     const auto chosen = std::span<const std::uint32_t>(data.test).subspan(first, rows);
+    SKEP_TRY(PassIf(gate));
     if (Status loaded = LoadBatch(plan, *data.dataset, chosen); !loaded) {
       return std::move(loaded).error();
     }
@@ -176,6 +176,10 @@ Result<EvaluationReport> BuiltInTrainer::Evaluate(const TrainingPlan& plan, cons
 }
 
 }  // namespace
+
+Status StopGate::Pass() {
+  return is_stopped() ? Status(Error{7407, "training was stopped", ""}) : Ok();
+}
 
 std::unique_ptr<Trainer> MakeBuiltInTrainer(kernels::Isa isa) {
   return std::make_unique<BuiltInTrainer>(isa);
