@@ -377,6 +377,7 @@ constexpr std::array kModelRows = std::to_array<Row>({
               "| har-cnn | "
               "tiny-transformer | layers | plugin: | program:",
      .present = "softmax | mlp | 2nn | layers",
+     .families = "cnn | resnet | lstm | transformer",
      .word_aliases = "linear = softmax | cifar-cnn = pfl-cnn"},
     {.key = "input",
      .types = kIntegers,

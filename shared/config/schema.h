@@ -52,7 +52,10 @@ struct Row {
   std::string_view count = {};    // items of a list, as a range
   std::string_view words = {};    // allowed texts; empty: any text (if kText is allowed)
   std::string_view present = {};  // those of `words` that this build has; empty: all
-  bool is_absent = false;         // known, but only its default is in this build
+  // Words by which people call several of `words` that this build lacks ("cnn"): SKEP-1019 and not
+  // a guess at something else.
+  std::string_view families = {};
+  bool is_absent = false;  // known, but only its default is in this build
   std::string_view depends =
       {};  // what the default depends on, for the reference: "min(10, num_clients)"
   std::string_view aliases = {};       // other frameworks' names of the key

@@ -209,6 +209,7 @@ class Check {
     }
     if (!HasForm(text, row_.form)) return Refuse(FormText(row_.form));
     if (row_.words.empty() || IsAmong(text, row_.words)) return check;
+    if (IsAmong(text, row_.families)) return check;  // refused as a value that this build lacks
     if (is_alone && (row_.types & (kDuration | kSize | kRate))) return WrongType();
     const std::string_view allowed = row_.present.empty() ? row_.words : row_.present;
     ValueCheck refused = Refuse(QuotedWords(allowed));

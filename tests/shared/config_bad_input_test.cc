@@ -173,6 +173,9 @@ TEST_CASE("what this build lacks is named with what it has", "[unit]") {
       {"[data]\npartition = \"hetero\"\ndirichlet_alpha = [1, 2]\n", 1019,
        "e.toml:3:19: \"data.dirichlet_alpha\" as a list is not in this build; it has one number "
        "for all clients"},
+      {"[model]\narchitecture = \"cnn\"\n", 1019,
+       "e.toml:2:16: \"model.architecture\" = \"cnn\" is not in this build; it has "
+       "\"softmax\", \"mlp\", \"2nn\" or \"layers\""},
       {"[model]\narchitecture = \"plugin:my.so\"\n", 1019,
        "e.toml:2:16: \"model.architecture\" = \"plugin:my.so\" is not in this build; it has "
        "\"softmax\", \"mlp\", \"2nn\" or "
@@ -246,6 +249,7 @@ TEST_CASE("values that contradict each other are refused at the later one", "[un
 TEST_CASE("a file of a newer version is refused for that alone", "[unit]") {
   CheckCase({"schema = 2\n[future]\nkey = 1\n", 1018,
              "e.toml: schema 2 is newer than this program (reads 1)"});
+  CheckCase({"", 1018, "--set:1:8: schema 2 is newer than this program (reads 1)"}, {"schema=2"});
   CheckCase({"schema = 0\n", 1102, "e.toml:1:10: \"schema\" is 0; allowed 1"});
 }
 
