@@ -19,6 +19,7 @@ constexpr int kAllowanceSpent = 3403;
 constexpr int kConnectionLost = 3324;
 constexpr int kExitDiskFailed = 70;
 constexpr Milliseconds kClosing{2000};
+constexpr std::chrono::seconds kTryAgainAfter{10};
 constexpr std::size_t kMostPlans = 64;
 constexpr std::size_t kMostCounts = 10'000;
 
@@ -269,7 +270,9 @@ void Server::Impl::ReleaseQuarantines(const Now& now) {
                                                     "quarantine has ended", wall);
       network_->Post([this, device, released] {
         CheckStore(released);
-        if (released) Enlist(device, DeviceState::kActive);
+        if (released) return Enlist(device, DeviceState::kActive);
+        quarantines_[device] = Time().steady + kTryAgainAfter;
+        ArmAlarm();
       });
     });
   }

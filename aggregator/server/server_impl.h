@@ -165,12 +165,14 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   void OnEvent(const SelectionOpened& opened);
   void OnEvent(const RunEnded& ended);
   void OnEvent(const DeviceStruck& struck);
+  void OnEvent(const StoreWaiting& waiting);
   [[nodiscard]] std::string NameOf(const RunId& run) const;
   [[nodiscard]] std::string LoggedAddress(const std::string& address) const;
 
   // server_sessions.cc
   [[nodiscard]] ServerSession* FindSession(SessionNumber number);
   void OnChecked(UploadNumber upload, const Inspection& inspection);
+  void NoteStoreFault(const Error& error);
   void OnCertificateJudged(SessionNumber number, const Status& judged, std::uint32_t minor);
   void OnEnrolled(const NewDevice& made);
   [[nodiscard]] bool TakeEnrolmentToken(const std::string& address);

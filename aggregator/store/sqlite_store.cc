@@ -51,7 +51,23 @@ Status CheckFileSystem(const std::string& folder) {
   return Ok();
 }
 
+// SQLite opens nothing by way of a link, so that nobody can put one in place of a folder.
+Status CheckLinks(const std::string& folder) {
+  std::filesystem::path there;
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(folder, error);
+  for (const std::filesystem::path& part : path) {
+    there /= part;
+    if (!std::filesystem::is_symlink(there, error)) continue;
+    const std::string target = std::filesystem::weakly_canonical(path, error).string();
+    return Error{4004, folder + " leads through the symbolic link " + there.string(),
+                 error ? "name the folder itself" : "name the folder itself: " + target};
+  }
+  return Ok();
+}
+
 Status CheckFolder(const std::string& folder) {
+  SKEP_TRY(CheckLinks(folder));
   struct stat facts {};
   if (::stat(folder.c_str(), &facts) != 0) {
     return Error{4004, folder + ": " + SystemReason(errno), "skep-aggregator init makes it"};
@@ -135,6 +151,7 @@ Result<SqliteStore::Folder> SqliteStore::LockFolder(const std::string& path) {
 Result<std::unique_ptr<SqliteStore>> SqliteStore::Create(const std::string& folder,
                                                          const FederationId& federation,
                                                          WallMs now) {
+  SKEP_TRY(CheckLinks(folder));
   SKEP_TRY(MakeFolder(folder));
   SKEP_TRY(CheckFolder(folder));
   const std::string path = DatabasePath(folder);
@@ -211,7 +228,11 @@ Status SqliteStore::Recover(const std::optional<FederationId>& expected, bool ha
 
 Status SqliteStore::Commit() {
   if (Status committed = database_.Execute("COMMIT"); !committed) return committed;
-  if (database_.wal_pages() > kLargestLogPages) return database_.Checkpoint(false);
+  if (database_.wal_pages() <= kLargestLogPages) return Ok();
+  // The transaction is durable in the log. A checkpoint without room comes with a later one; one
+  // whose sync failed breaks the store.
+  Status moved = database_.Checkpoint(false);
+  if (!moved && (moved.error().code == 4005 || moved.error().code == 4006)) return moved;
   return Ok();
 }
 
