@@ -50,6 +50,10 @@ class Server final : public Control {
   // Draining: no new connections and rounds; what is on its way may arrive within service.drain.
   void Stop(StopKind kind);
 
+  // Takes over the keys that the schema calls reloadable, for sessions that are open too. The file
+  // has been checked as a whole.
+  [[nodiscard]] Status Reload(const config::ServerConfig& next);
+
   // Control.
   [[nodiscard]] Result<StatusView> GetStatus() override;
   [[nodiscard]] Status CreatePopulation(const std::string& name) override;
@@ -69,6 +73,8 @@ class Server final : public Control {
                                              std::optional<std::uint32_t> round) override;
 
  private:
+  [[nodiscard]] Result<std::uint32_t> UnusedTokens(const std::string& population);
+
   class Impl;
   explicit Server(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -125,6 +125,7 @@ TEST_CASE("what the aggregator says against an enrolment is the result", "[unit]
     office.server.Stop();
     REQUIRE_FALSE(joined.has_value());
     CHECK(joined.error().code == static_cast<int>(code));
+    CHECK_FALSE(joined.error().hint.empty());
     CHECK_FALSE(IsEnrolled(storage));
   }
 }
