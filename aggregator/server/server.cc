@@ -17,6 +17,9 @@ constexpr int kDraining = 3337;
 constexpr int kOverloaded = 3336;
 constexpr int kAllowanceSpent = 3403;
 constexpr int kConnectionLost = 3324;
+constexpr int kFirstDamage = 4006;
+constexpr int kLastDamage = 4008;
+constexpr int kExitDamaged = 5;
 constexpr int kExitDiskFailed = 70;
 constexpr Milliseconds kClosing{2000};
 constexpr std::chrono::seconds kTryAgainAfter{10};
@@ -104,7 +107,8 @@ void Server::Impl::Fail(const Error& error) {
               .code = error.code,
               .event = "store.halted",
               .message = error.message});
-  exit_code_ = error.code == kDiskFailed ? kExitDiskFailed : 1;
+  const bool is_damaged = error.code >= kFirstDamage && error.code <= kLastDamage;
+  exit_code_ = error.code == kDiskFailed ? kExitDiskFailed : is_damaged ? kExitDamaged : 1;
   {
     const std::scoped_lock lock(end_mutex_);
     end_ = error;

@@ -43,7 +43,8 @@ class Server final : public Control {
   // Ends at once what still runs. Nothing that was acknowledged is lost.
   ~Server() override;
 
-  // Until it has ended: 0 after a stop, 70 after a failed sync (SKEP-4005). From one thread.
+  // Until it has ended: 0 after a stop, 70 after a failed sync (SKEP-4005), 5 when the
+  // store is damaged (SKEP-4006 to 4008), 1 otherwise. From one thread.
   [[nodiscard]] int Wait();
 
   enum class StopKind { kDrain, kNow };

@@ -70,6 +70,7 @@ TEST_CASE("a change that the store refuses for good is no success, and ends the 
   const Status stopped = server.server().ChangeRun("demo", Action::kStop);
   REQUIRE_FALSE(stopped.has_value());
   CHECK(stopped.error().code == 4007);
+  CHECK(server.server().Wait() == 5);
   CHECK(StoredState(server) == "running");
 }
 
