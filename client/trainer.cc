@@ -15,8 +15,8 @@
 namespace skep::client {
 namespace {
 
-bool IsCancelled(const std::atomic<bool>* cancelled) {
-  return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
+Status PassIf(BatchGate* gate) {
+  return gate == nullptr ? Ok() : gate->Pass();
 }
 
 Error Unsuitable(std::string message) {
@@ -59,9 +59,9 @@ class BuiltInTrainer final : public Trainer {
 
   Result<TrainReport> Train(const TrainingPlan& plan, const TaskIdentity& task,
                             const LocalData& data, std::span<float> params,
-                            const std::atomic<bool>* cancelled) override;
+                            BatchGate* gate) override;
   Result<EvaluationReport> Evaluate(const TrainingPlan& plan, const LocalData& data,
-                                    std::span<const float> params) override;
+                                    std::span<const float> params, BatchGate* gate) override;
 
  private:
   [[nodiscard]] static Status Check(const TrainingPlan& plan, const LocalData& data,
@@ -73,8 +73,8 @@ class BuiltInTrainer final : public Trainer {
   [[nodiscard]] std::size_t CountedLabels(const TrainingPlan& plan, std::size_t rows) const;
   // One pass over the shuffled rows, or what is left of local_steps.
   [[nodiscard]] Status TrainEpoch(const TrainingPlan& plan, const TaskIdentity& task,
-                                  const LocalData& data, std::span<float> params,
-                                  const std::atomic<bool>* cancelled, Progress& progress);
+                                  const LocalData& data, std::span<float> params, BatchGate* gate,
+                                  Progress& progress);
 
   kernels::Isa isa_;
   std::vector<std::uint32_t> input_;  // of the model that network_ was made for
@@ -152,8 +152,8 @@ std::size_t BuiltInTrainer::CountedLabels(const TrainingPlan& plan, std::size_t 
 }
 
 Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const TaskIdentity& task,
-                                  const LocalData& data, std::span<float> params,
-                                  const std::atomic<bool>* cancelled, Progress& progress) {
+                                  const LocalData& data, std::span<float> params, BatchGate* gate,
+                                  Progress& progress) {
   const std::size_t count = order_.size();
   const std::size_t batch = plan.batch_size == 0 ? count : plan.batch_size;
   const kernels::OptimiserStep step = StepOf(plan);
@@ -162,7 +162,7 @@ Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const TaskIdentity& 
   progress.epoch_loss = 0;
   while (progress.epoch_rows < count) {
     if (plan.local_steps > 0 && progress.steps == plan.local_steps) break;
-    if (IsCancelled(cancelled)) return Error{7407, "training was stopped", ""};
+    SKEP_TRY(PassIf(gate));
     const std::size_t left = count - progress.epoch_rows;
     std::size_t rows = std::min(batch, left);
     if (plan.merge_tail && left == rows + 1) ++rows;
@@ -183,7 +183,7 @@ Status BuiltInTrainer::TrainEpoch(const TrainingPlan& plan, const TaskIdentity& 
 
 Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskIdentity& task,
                                           const LocalData& data, std::span<float> params,
-                                          const std::atomic<bool>* cancelled) {
+                                          BatchGate* gate) {
   SKEP_TRY(Check(plan, data, params.size(), !data.train.empty()));
   const std::size_t count = data.train.size();
   if (plan.model.has_batch_norm() && HasSingleRowBatch(plan, count)) {
@@ -197,7 +197,7 @@ Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskId
     // Every epoch shuffles the list in its own order, so that an epoch can be repeated alone.
     order_.assign(data.train.begin(), data.train.end());
     ShuffleEpoch(EpochSeed(task.round_seed, task.client, task.round, progress.epoch), order_);
-    SKEP_TRY(TrainEpoch(plan, task, data, params, cancelled, progress));
+    SKEP_TRY(TrainEpoch(plan, task, data, params, gate, progress));
   }
   return TrainReport{.examples = static_cast<std::uint32_t>(progress.first_epoch_rows),
                      .steps = progress.steps,
@@ -205,7 +205,7 @@ Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskId
 }
 
 Result<EvaluationReport> BuiltInTrainer::Evaluate(const TrainingPlan& plan, const LocalData& data,
-                                                  std::span<const float> params) {
+                                                  std::span<const float> params, BatchGate* gate) {
   SKEP_TRY(Check(plan, data, params.size(), !data.test.empty()));
   const std::size_t count = data.test.size();
   kernels::Network& network = Workspace(plan, 1);
@@ -215,6 +215,7 @@ Result<EvaluationReport> BuiltInTrainer::Evaluate(const TrainingPlan& plan, cons
   for (std::size_t first = 0; first < count; first += piece) {
     const std::size_t rows = std::min(piece, count - first);
     const auto chosen = std::span<const std::uint32_t>(data.test).subspan(first, rows);
+    SKEP_TRY(PassIf(gate));
     SKEP_TRY(LoadBatch(plan, *data.dataset, chosen));
     const kernels::Evaluation part = network.Evaluate(params, {x_.data(), y_.data(), rows});
     sums.loss_sum += part.loss_sum;
@@ -250,6 +251,10 @@ bool HasSingleRowBatch(const TrainingPlan& plan, std::size_t rows) {
   const bool has_single_tail = rows % batch == 1 && !plan.merge_tail;
   // Steps that end before the last batch of the first epoch never meet it.
   return has_single_tail && (plan.local_steps == 0 || plan.local_steps > rows / batch);
+}
+
+Status StopGate::Pass() {
+  return is_stopped() ? Status(Error{7407, "training was stopped", ""}) : Ok();
 }
 
 std::unique_ptr<Trainer> MakeBuiltInTrainer(kernels::Isa isa) {

@@ -81,20 +81,41 @@ struct EvaluationReport {
   double accuracy = 0;  // share of them
 };
 
+// What stands before each batch of a task: the owner of the thread may stop the work there, or take
+// its time so that the device stays usable.
+class BatchGate {
+ public:
+  virtual ~BatchGate() = default;
+  // On the trainer's thread. SKEP-7407: stop here.
+  [[nodiscard]] virtual Status Pass() = 0;
+};
+
+// Only knows to stop. Stop from any thread.
+class StopGate final : public BatchGate {
+ public:
+  void Stop() { is_stopped_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_stopped() const { return is_stopped_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Status Pass() override;
+
+ private:
+  std::atomic<bool> is_stopped_{false};
+};
+
 class Trainer {
  public:
   virtual ~Trainer() = default;
 
-  // Trains `params` in place. `cancelled`, if given, is looked at between batches (SKEP-7407).
-  // SKEP-7402 without examples. SKEP-7406: they do not suit the model.
+  // Trains `params` in place. `gate`, if given, is passed before each batch, and its error ends the
+  // task. SKEP-7402 without examples. SKEP-7406: they do not suit the
+  // model.
   [[nodiscard]] virtual Result<TrainReport> Train(const TrainingPlan& plan,
                                                   const TaskIdentity& task, const LocalData& data,
-                                                  std::span<float> params,
-                                                  const std::atomic<bool>* cancelled) = 0;
+                                                  std::span<float> params, BatchGate* gate) = 0;
   // On the held-out rows.
   [[nodiscard]] virtual Result<EvaluationReport> Evaluate(const TrainingPlan& plan,
                                                           const LocalData& data,
-                                                          std::span<const float> params) = 0;
+                                                          std::span<const float> params,
+                                                          BatchGate* gate) = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Trainer> MakeBuiltInTrainer(kernels::Isa isa);

@@ -40,8 +40,9 @@ Result<std::uint32_t> Weight(const StartTraining& task, std::uint32_t examples) 
 }
 
 Result<PendingUpdate> RunEvaluation(const StartTraining& task, const LocalData& data,
-                                    Trainer& trainer, std::span<const float> params) {
-  SKEP_ASSIGN(const EvaluationReport found, trainer.Evaluate(*task.plan, data, params));
+                                    Trainer& trainer, std::span<const float> params,
+                                    BatchGate* gate) {
+  SKEP_ASSIGN(const EvaluationReport found, trainer.Evaluate(*task.plan, data, params, gate));
   PendingUpdate update = Begin(task);
   SKEP_ASSIGN(update.weight, Weight(task, found.examples));
   update.body = {std::make_shared<const Bytes>(), Sha256::Of({})};
@@ -51,14 +52,14 @@ Result<PendingUpdate> RunEvaluation(const StartTraining& task, const LocalData& 
 }
 
 Result<PendingUpdate> RunTraining(const StartTraining& task, const LocalData& data,
-                                  Trainer& trainer, model::FloatVector& scratch,
-                                  const std::atomic<bool>* cancelled, TrainReport& report) {
+                                  Trainer& trainer, model::FloatVector& scratch, BatchGate* gate,
+                                  TrainReport& report) {
   const std::size_t values = scratch.size() / 2;
   const auto trained = std::span<float>(scratch).first(values);
   const auto received = std::span<float>(scratch).last(values);
   std::copy(trained.begin(), trained.end(), received.begin());
   const TaskIdentity identity{task.manifest.round_seed, task.manifest.round, task.client};
-  SKEP_ASSIGN(report, trainer.Train(*task.plan, identity, data, trained, cancelled));
+  SKEP_ASSIGN(report, trainer.Train(*task.plan, identity, data, trained, gate));
   kernels::Difference(trained, received, trained);
   // An update that is not finite travels too: the aggregator's refusal (2104) names the tensor and
   // is seen by whoever can lower the learning rate.
@@ -78,8 +79,7 @@ Result<PendingUpdate> RunTraining(const StartTraining& task, const LocalData& da
 }  // namespace
 
 Result<PendingUpdate> RunTask(const StartTraining& task, const LocalData& data, Trainer& trainer,
-                              model::FloatVector& scratch, const std::atomic<bool>* cancelled,
-                              TrainReport* report) {
+                              model::FloatVector& scratch, BatchGate* gate, TrainReport* report) {
   const std::size_t values = task.plan->model.layout()->values();
   if (task.model.bytes == nullptr || task.model.bytes->size() != values * sizeof(float)) {
     return Error{2218, "the model has another size than its plan says", ""};
@@ -88,10 +88,10 @@ Result<PendingUpdate> RunTask(const StartTraining& task, const LocalData& data, 
   scratch.resize(2 * values);
   std::memcpy(scratch.data(), task.model.bytes->data(), values * sizeof(float));
   if (task.manifest.kind == wire::TaskKind::kEvaluate) {
-    return RunEvaluation(task, data, trainer, std::span<const float>(scratch).first(values));
+    return RunEvaluation(task, data, trainer, std::span<const float>(scratch).first(values), gate);
   }
   TrainReport own;
-  return RunTraining(task, data, trainer, scratch, cancelled, report == nullptr ? own : *report);
+  return RunTraining(task, data, trainer, scratch, gate, report == nullptr ? own : *report);
 }
 
 }  // namespace skep::client

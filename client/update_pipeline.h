@@ -18,7 +18,6 @@ namespace skep::client {
 // manifest's max_weight; errors of the trainer pass through.
 [[nodiscard]] Result<PendingUpdate> RunTask(const StartTraining& task, const LocalData& data,
                                             Trainer& trainer, model::FloatVector& scratch,
-                                            const std::atomic<bool>* cancelled,
-                                            TrainReport* report);
+                                            BatchGate* gate, TrainReport* report);
 
 }  // namespace skep::client

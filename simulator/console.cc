@@ -34,6 +34,10 @@ void Console::Print(const std::string& text) const {
   if (!options_.is_json && !options_.is_quiet) Put(stdout, Shown(text, output_style_));
 }
 
+void Console::PrintLine(const std::string& line) const {
+  if (options_.is_json) Put(stdout, line + "\n");
+}
+
 void Console::PrintJson(const std::string& data) const {
   if (options_.is_json)
     Put(stdout,

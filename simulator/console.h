@@ -33,6 +33,8 @@ class Console {
   [[nodiscard]] const TextStyle& output_style() const { return output_style_; }
   [[nodiscard]] const TextStyle& error_style() const { return error_style_; }
 
+  // A line of metrics.jsonl, as `run --json` prints them; with --json alone.
+  void PrintLine(const std::string& line) const;
   // A result for people; not with --json nor --quiet.
   void Print(const std::string& text) const;
   // The result of a command with --json: `data` is a JSON value.

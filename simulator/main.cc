@@ -88,6 +88,7 @@ void AddNew(Commands& commands, NewOptions& options) {
   command->add_option("--client", options.client, "its column that names the owner")
       ->type_name("COL");
   command->add_option("--label", options.label, "its column to learn")->type_name("COL");
+  command->add_flag("--header", options.has_header, "its first line names the columns");
   command->add_option("--missing", options.missing, "rows without a number: drop, mean")
       ->type_name("HOW")
       ->check(CLI::IsMember({"drop", "mean"}));
@@ -155,8 +156,7 @@ void AddTelling(Commands& commands, TellOptions& options) {
   command
       ->add_option("what", options.list,
                    "algorithms, rules, partitions, models,\ndatasets, metrics")
-      ->type_name("WHAT")
-      ->required();
+      ->type_name("WHAT");
   command = commands.Add(
       "runs", "list the runs below a folder",
       [&options](const Console& console) { return RunsCommand(options.runs_folder, console); });
@@ -258,6 +258,10 @@ int Main(int argc, char** argv) {
   run_options.command = CommandText(argc, argv);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    const Console console(console_options);
+    if (!console_options.is_json) return app.exit(version);
+    return console.Finish(VersionCommand(console));
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {

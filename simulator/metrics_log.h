@@ -88,7 +88,15 @@ struct MetricsHistory {
   std::vector<RoundRecord> abandoned;
   std::uint64_t start_bytes = 0;  // size up to the first start line
   std::string end_state;          // of the last line, if that is an end; else empty
+  std::string end_line;           // that line as it stands there
 };
+// What else the file tells: the clients that were not ok (at most 1,000 a round) and the notes.
+struct LoggedRecords {
+  std::vector<ClientRecord> clients;
+  std::vector<NoteRecord> notes;
+};
+[[nodiscard]] Result<LoggedRecords> ReadLoggedRecords(const std::string& path);
+
 // SKEP-4001: unreadable, or a line (named) that is not of this format.
 [[nodiscard]] Result<MetricsHistory> ReadMetrics(const std::string& path);
 

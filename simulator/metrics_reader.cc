@@ -7,6 +7,7 @@
 #include "shared/base/try.h"
 #include "simulator/json.h"
 #include "simulator/metrics_log.h"
+#include "simulator/names.h"
 
 namespace skep::simulator {
 namespace {
@@ -70,9 +71,11 @@ std::optional<RoundRecord> ReadRound(const JsonValue& line) {
 }
 
 // Takes over one line; false if it is not of this format.
-bool AddLine(const JsonValue& line, std::uint64_t end, MetricsHistory& history) {
+bool AddLine(const JsonValue& line, std::string_view text, std::uint64_t end,
+             MetricsHistory& history) {
   const std::string event = line.Text("event");
   history.end_state.clear();
+  history.end_line.clear();
   if (event == "start") {
     if (history.start_bytes == 0) {
       history.start_bytes = end;
@@ -84,7 +87,10 @@ bool AddLine(const JsonValue& line, std::uint64_t end, MetricsHistory& history) 
     return true;
   }
   if (history.start_bytes == 0) return false;
-  if (event == "end") history.end_state = line.Text("state");
+  if (event == "end") {
+    history.end_state = line.Text("state");
+    history.end_line = text;
+  }
   if (event == "checkpoint" && !history.published.empty() &&
       line.Whole("round") == history.published.back().record.round) {
     history.published.back().end_bytes = end;
@@ -101,26 +107,69 @@ bool AddLine(const JsonValue& line, std::uint64_t end, MetricsHistory& history) 
   return true;
 }
 
-}  // namespace
+ClientRecord ReadClient(const JsonValue& line) {
+  ClientRecord record;
+  record.round = Count(&line, "round");
+  record.attempt = Count(&line, "attempt");
+  record.client = Count(&line, "client");
+  record.name = line.Text("name");
+  record.outcome = OutcomeOf(line.Text("outcome"));
+  record.code = static_cast<int>(Count(&line, "code"));
+  record.detail = line.Text("text");
+  return record;
+}
 
-Result<MetricsHistory> ReadMetrics(const std::string& path) {
+NoteRecord ReadNote(const JsonValue& line) {
+  NoteRecord record;
+  if (line.Whole("round")) record.round = Count(&line, "round");
+  if (line.Whole("attempt")) record.attempt = Count(&line, "attempt");
+  record.level = NoteLevelOf(line.Text("level"));
+  record.code = static_cast<int>(Count(&line, "code"));
+  record.text = line.Text("text");
+  return record;
+}
+
+// Calls `take(line, text, end)` for every complete line until it returns false; `end`: bytes up to
+// there.
+template <class Take>
+Status ForEachLine(const std::string& path, Take take) {
   SKEP_ASSIGN(const Bytes bytes, ReadFile(path, kMostBytes, 4001));
   std::string_view rest = AsText(bytes);
-  MetricsHistory history;
   std::uint64_t end = 0;
   for (std::uint64_t number = 1;; ++number) {
     const auto length = rest.find('\n');
-    if (length == std::string_view::npos) break;  // a crash may leave a part of a line
+    if (length == std::string_view::npos) return Ok();  // a crash may leave a part of a line
     end += length + 1;
-    const Result<JsonValue> line = ParseJson(rest.substr(0, length));
+    const std::string_view text = rest.substr(0, length);
+    const Result<JsonValue> line = ParseJson(text);
     rest.remove_prefix(length + 1);
-    if (!line.has_value() || !AddLine(*line, end, history))
+    if (!line.has_value() || !take(*line, text, end))
       return Error{4001, fmt::format("{}:{}: not a line of metrics.jsonl", path, number),
                    "the run can be started anew; it cannot be resumed"};
   }
+}
+
+}  // namespace
+
+Result<MetricsHistory> ReadMetrics(const std::string& path) {
+  MetricsHistory history;
+  SKEP_TRY(ForEachLine(path, [&](const JsonValue& line, std::string_view text, std::uint64_t end) {
+    return AddLine(line, text, end, history);
+  }));
   if (history.start_bytes == 0)
     return Error{4001, path + " does not hold the start of a run", "start the run anew"};
   return history;
+}
+
+Result<LoggedRecords> ReadLoggedRecords(const std::string& path) {
+  LoggedRecords records;
+  SKEP_TRY(ForEachLine(path, [&](const JsonValue& line, std::string_view, std::uint64_t) {
+    const std::string event = line.Text("event");
+    if (event == "client") records.clients.push_back(ReadClient(line));
+    if (event == "note") records.notes.push_back(ReadNote(line));
+    return true;
+  }));
+  return records;
 }
 
 }  // namespace skep::simulator

@@ -18,6 +18,15 @@ std::string_view OutcomeName(aggregator::Outcome outcome) {
   return "failed";
 }
 
+aggregator::Outcome OutcomeOf(std::string_view name) {
+  using aggregator::Outcome;
+  for (const Outcome outcome :
+       {Outcome::kOk, Outcome::kRejected, Outcome::kDropped, Outcome::kLate}) {
+    if (OutcomeName(outcome) == name) return outcome;
+  }
+  return Outcome::kFailed;
+}
+
 std::string_view NoteLevelName(NoteLevel level) {
   switch (level) {
     case NoteLevel::kInfo:

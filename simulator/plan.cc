@@ -24,6 +24,26 @@ std::vector<Problem> Refuse(const Error& error) {
   return {AsProblem(error)};
 }
 
+// What a key names and cannot be read is shown at that key, as a fault of the key itself is.
+std::vector<Problem> RefuseData(const Error& error, const config::Loaded<config::Experiment>& of) {
+  Problem problem = AsProblem(error);
+  const config::DataConfig& data = of.value.data;
+  const auto names = [&](const std::string& path) {
+    return !path.empty() && error.message.find(path) != std::string::npos;
+  };
+  std::string_view key;
+  if (error.code == 1203) key = "data.dataset";
+  if (error.code == 1201) {
+    key = names(data.test_path)     ? "data.test_path"
+          : names(data.client_file) ? "data.client_file"
+                                    : "data.path";
+  }
+  if (key.empty() || !of.effective.IsGiven(key)) return {problem};
+  problem.place = of.effective.at(key).value_place;
+  problem.topic = "data";
+  return {problem};
+}
+
 // What the data say before the split, or after it.
 config::DataFacts FactsOf(const Prepared& prepared, bool is_split) {
   const data::Dataset& train = *prepared.data.train;
@@ -158,7 +178,7 @@ config::Validated<Prepared> Prepare(const PlanSource& source) {
   Prepared prepared{.loaded = std::move(loaded).value(), .data = {}, .partition = {}, .labels = {}};
   const config::Experiment& experiment = prepared.loaded.value;
   auto data = data::Load(data::DataOptionsOf(experiment.data, experiment.seed));
-  if (!data.has_value()) return Refuse(data.error());
+  if (!data.has_value()) return RefuseData(data.error(), prepared.loaded);
   prepared.data = std::move(data).value();
   std::vector<Problem> problems =
       config::FinishExperiment(prepared.loaded, FactsOf(prepared, false));

@@ -126,7 +126,10 @@ void Progress::Erase() {
 void Progress::Finish(const RunEnd& end, const std::string& folder, bool has_report) {
   Erase();
   if (options_.mode == ProgressMode::kJson || options_.mode == ProgressMode::kQuiet) return;
-  Put(options_.output, summary_.Summary(end, folder, has_report));
+  std::size_t width = options_.width;
+  // A file or a pipe has no width.
+  if (width == 0 && IsTerminal(STDOUT_FILENO)) width = TerminalWidth(STDOUT_FILENO);
+  Put(options_.output, summary_.Summary(end, folder, has_report, width));
 }
 
 }  // namespace skep::simulator

@@ -232,30 +232,38 @@ std::string ProgressText::MetricSummary(const RunEnd& end) const {
   return line;
 }
 
-std::string ProgressText::Summary(const RunEnd& end, const std::string& folder,
-                                  bool has_report) const {
+std::string ProgressText::Summary(const RunEnd& end, const std::string& folder, bool has_report,
+                                  std::size_t width) const {
+  constexpr std::size_t kDetail = 4;   // indent of what continues a line of figures
+  constexpr std::size_t kCommand = 9;  // of what continues a line that begins with its name
   const Paint paint = end.state == EndState::kFinished ? Paint::kGreen
                       : end.state == EndState::kFailed ? Paint::kRed
                                                        : Paint::kYellow;
-  std::string text = fmt::format("{} {}: {}\n", Painted(start_.name, Paint::kBold, style_),
-                                 Painted(EndStateName(end.state), paint, style_), EndPhrase(end));
+  std::string text;
+  // In plain ASCII the three dots of an ellipsis take two columns more.
+  const std::size_t room = style_.is_utf8 || width <= 2 ? width : width - 2;
+  const auto add = [&](const std::string& line, std::size_t indent) {
+    text += WrapColumns(line, room, indent) + "\n";
+  };
+  text += fmt::format("{} {}: {}\n", Painted(start_.name, Paint::kBold, style_),
+                      Painted(EndStateName(end.state), paint, style_), EndPhrase(end));
   if (const std::string metrics = MetricSummary(end); !metrics.empty())
-    text += "  " + metrics + "\n";
-  text +=
-      fmt::format("  updates {}{}uploaded {}\n", OutcomeText(totals_), kDot, ByteText(bytes_up_));
+    add("  " + metrics, kDetail);
+  add(fmt::format("  updates {}{}uploaded {}", OutcomeText(totals_), kDot, ByteText(bytes_up_)),
+      kDetail);
   if (end.rounds > 0)
-    text += fmt::format("  result sha256 {}\xE2\x80\xA6   ({})\n",
-                        end.result_sha256.Hex().substr(0, 12),
-                        end.reproducible ? "same configuration, same bytes: any --jobs"
-                                         : "ended by wall time: another run need not repeat it");
+    add(fmt::format("  result sha256 {}\xE2\x80\xA6   ({})", end.result_sha256.Hex().substr(0, 12),
+                    end.reproducible ? "same configuration, same bytes: any --jobs"
+                                     : "ended by wall time: another run need not repeat it"),
+        kDetail);
   if (folder.empty()) return Shown(text, style_);
-  if (has_report) text += fmt::format("report   {}/report.html\n", folder);
-  text += fmt::format(
-      "compare  skep-simulator report {0} DIR\xE2\x80\xA6      sqlite3 -box "
-      "{0}/run.db 'select * from v_rounds'\n",
-      folder);
+  if (has_report) add(fmt::format("report   {}/report.html", folder), kCommand);
+  add(fmt::format("compare  skep-simulator report {0} DIR\xE2\x80\xA6      sqlite3 -box "
+                  "{0}/run.db 'select * from v_rounds'",
+                  folder),
+      kCommand);
   if (end.state == EndState::kInterrupted)
-    text += fmt::format("resume   skep-simulator run --resume {}\n", folder);
+    add(fmt::format("resume   skep-simulator run --resume {}", folder), kCommand);
   return Shown(text, style_);
 }
 

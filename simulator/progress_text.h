@@ -32,9 +32,10 @@ class ProgressText {
   // One line per attempt: key=value in stable order, new keys only at the end.
   [[nodiscard]] std::string PlainLine(const RoundRecord& round) const;
   // What is left on the screen when the run is over. `folder`: the run directory as the user gave
-  // it, or empty; `has_report` says whether it holds a report.
-  [[nodiscard]] std::string Summary(const RunEnd& end, const std::string& folder,
-                                    bool has_report) const;
+  // it, or empty; `has_report` says whether it holds a report. Lines are broken at `width` columns;
+  // 0: nowhere.
+  [[nodiscard]] std::string Summary(const RunEnd& end, const std::string& folder, bool has_report,
+                                    std::size_t width = 0) const;
 
  private:
   [[nodiscard]] std::string HeadLine() const;

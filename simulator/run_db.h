@@ -7,9 +7,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "simulator/metrics_log.h"
 #include "simulator/records.h"
 #include "simulator/run_history.h"
 
@@ -24,6 +26,11 @@ class RunDb final : public Recorder {
   [[nodiscard]] static Result<std::unique_ptr<RunDb>> Resume(const std::string& path,
                                                              std::uint32_t round,
                                                              const std::vector<RoundRecord>& known);
+  // In place of one that is missing or damaged; a damaged file is kept as `path`.damaged. Holds
+  // `known` and `rest` as soon as it is told the start of the run.
+  [[nodiscard]] static Result<std::unique_ptr<RunDb>> Rebuild(const std::string& path,
+                                                              std::vector<RoundRecord> known,
+                                                              LoggedRecords rest);
   ~RunDb() override;
 
   void On(const RunStart& start) override;
@@ -45,6 +52,10 @@ class RunDb final : public Recorder {
   explicit RunDb(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// Why the run cannot go on with this database, in words ("is missing"); nothing if it can. Reads
+// all of it.
+[[nodiscard]] std::optional<std::string> RunDbDamage(const std::string& path);
 
 // SKEP-4001: no database, unreadable, or not of this format.
 [[nodiscard]] Result<RunHistory> ReadRunDb(const std::string& path);

@@ -1,4 +1,5 @@
-// The schema of run.db, exactly as docs/formats.md has it. Nobody but run_db.cc includes this.
+// The schema of run.db, exactly as docs/formats.md has it. Nobody but the writer and the reader of
+// run.db includes this.
 #pragma once
 
 namespace skep::simulator {

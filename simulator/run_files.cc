@@ -26,12 +26,22 @@ void ReplaceAll(std::string& text, std::string_view what, const std::string& by)
 }
 
 Error CannotMake(const std::string& path, const std::error_code& reason) {
-  return Error{4001, fmt::format("cannot make the folder {}: {}", path, reason.message()),
+  return Error{4001,
+               fmt::format("cannot make the folder {}: {}", path, SystemReason(reason.value())),
                "set another one with --output"};
 }
 
 Status WriteText(const std::string& path, const std::string& text) {
   return WriteFileAtomically(path, AsBytes(text));
+}
+
+// metrics.jsonl does not have all that run.db had.
+std::string RebuiltText(const std::string& database, const std::string& damage) {
+  std::string text =
+      fmt::format("{0} {1}: made anew from metrics.jsonl, without the figures of single clients",
+                  database, damage);
+  if (Exists(database + ".damaged")) text += fmt::format("; the old one is {}.damaged", database);
+  return text;
 }
 
 }  // namespace
@@ -76,6 +86,13 @@ Result<std::string> MakeRunFolder(const std::string& pattern, const std::string&
     if (fs::is_directory(candidate) && fs::is_empty(candidate, failed)) return candidate;
   }
   return Error{4001, path + " and its numbered successors exist already", "set --output"};
+}
+
+Error NoRunIn(const std::string& folder, const std::string& file) {
+  std::error_code failed;
+  if (!fs::is_directory(folder, failed) && failed && failed.value() != ENOENT)
+    return Error{1201, fmt::format("cannot read {}: {}", folder, SystemReason(failed.value())), ""};
+  return Error{1201, folder + " holds no run", "give the folder of a run (it has a " + file + ")"};
 }
 
 std::string ModelJson(const model::ModelSpec& model, const std::string& architecture) {
@@ -124,7 +141,8 @@ Result<std::unique_ptr<RunFiles>> RunFiles::Create(const std::string& folder, co
 }
 
 Result<std::unique_ptr<RunFiles>> RunFiles::Resume(const std::string& folder, const Plan& plan,
-                                                   const ResumeState& state) {
+                                                   const ResumeState& state,
+                                                   std::vector<std::string>& notes) {
   std::unique_ptr<RunFiles> files(new RunFiles(folder, plan));
   const std::uint32_t round = state.point ? state.point->round : 0;
   const std::uint64_t bytes =
@@ -135,7 +153,14 @@ Result<std::unique_ptr<RunFiles>> RunFiles::Resume(const std::string& folder, co
   for (const RoundRecord& abandoned : state.history.abandoned) {
     if (abandoned.round <= round) known.push_back(abandoned);
   }
-  SKEP_ASSIGN(files->db_, RunDb::Resume(folder + "/run.db", round, known));
+  const std::string database = folder + "/run.db";
+  if (const std::optional<std::string> damage = RunDbDamage(database)) {
+    SKEP_ASSIGN(LoggedRecords rest, ReadLoggedRecords(folder + "/metrics.jsonl"));
+    SKEP_ASSIGN(files->db_, RunDb::Rebuild(database, std::move(known), std::move(rest)));
+    notes.push_back(RebuiltText(database, *damage));
+  } else {
+    SKEP_ASSIGN(files->db_, RunDb::Resume(database, round, known));
+  }
   files->log_ = std::make_unique<TextLog>(folder + "/log.txt");
   if (!files->log_->is_open())
     return Error{4001, fmt::format("cannot write {}/log.txt: {}", folder, SystemReason(errno)), ""};

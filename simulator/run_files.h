@@ -23,6 +23,9 @@ namespace skep::simulator {
 [[nodiscard]] Result<std::string> MakeRunFolder(const std::string& pattern, const std::string& name,
                                                 WallMs now);
 
+// SKEP-1201: `folder` is no run directory, for want of `file`, or why it cannot be looked at.
+[[nodiscard]] Error NoRunIn(const std::string& folder, const std::string& file);
+
 // What an existing run directory says about the run that goes on.
 struct ResumeState {
   MetricsHistory history;
@@ -34,10 +37,12 @@ class RunFiles final : public Recorder {
   // Writes experiment.toml and partition.csv, and opens the others.
   [[nodiscard]] static Result<std::unique_ptr<RunFiles>> Create(const std::string& folder,
                                                                 const Plan& plan);
-  // Cuts the files back to the resume point.
+  // Cuts the files back to the resume point. A run.db that is missing or damaged is made anew from
+  // metrics.jsonl, with a sentence in `notes`.
   [[nodiscard]] static Result<std::unique_ptr<RunFiles>> Resume(const std::string& folder,
                                                                 const Plan& plan,
-                                                                const ResumeState& state);
+                                                                const ResumeState& state,
+                                                                std::vector<std::string>& notes);
   ~RunFiles() override;
 
   // Another recorder that is told everything, after the files; must outlive this.

@@ -118,6 +118,8 @@ class Simulation::Impl {
   // Simulated clients are not quarantined: what a bad one does round after round is what people
   // want to see.
   void OnEvent(const aggregator::DeviceStruck&) {}
+  // Its store is memory, which takes every write.
+  void OnEvent(const aggregator::StoreWaiting&) {}
   void CompleteRound();
   void CheckFirstAttempt(const aggregator::AttemptEnded& ended);
   bool IsBudgetSpent(const RoundRecord& record);

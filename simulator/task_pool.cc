@@ -59,13 +59,13 @@ std::optional<TaskResult> TaskPool::Take(const EventKey& key, const std::functio
 void TaskPool::Drop(const EventKey& key) {
   const auto found = tasks_.find(key);
   if (found == tasks_.end()) return;
-  found->second->cancelled = true;
+  found->second->gate.Stop();
   if (found->second->is_submitted) --in_flight_;
   tasks_.erase(found);
 }
 
 void TaskPool::CancelAll() {
-  for (auto& [key, task] : tasks_) task->cancelled = true;
+  for (auto& [key, task] : tasks_) task->gate.Stop();
   tasks_.clear();
   in_flight_ = 0;
   std::unique_lock lock(mutex_);
@@ -91,12 +91,12 @@ void TaskPool::SubmitOne(const std::shared_ptr<Task>& task) {
 }
 
 void TaskPool::RunOn(std::size_t worker, const std::shared_ptr<Task>& task) {
-  if (!task->cancelled) {
+  if (!task->gate.is_stopped()) {
     Workspace& workspace = workspaces_[worker];
     const Nanoseconds before = ThreadCpuTime();
     TaskResult& result = task->result;
     result.update = client::RunTask(task->start, *task->data, *workspace.trainer, workspace.scratch,
-                                    &task->cancelled, &result.report);
+                                    &task->gate, &result.report);
     result.train_s = Seconds(ThreadCpuTime() - before);
     if (result.update.has_value() && result.update->body.bytes &&
         !result.update->body.bytes->empty()) {

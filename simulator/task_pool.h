@@ -55,7 +55,7 @@ class TaskPool {
   struct Task {
     client::StartTraining start;
     const client::LocalData* data = nullptr;
-    std::atomic<bool> cancelled{false};
+    client::StopGate gate;
     bool is_submitted = false;
     bool is_done = false;
     TaskResult result;

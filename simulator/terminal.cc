@@ -111,6 +111,23 @@ std::size_t Columns(std::string_view text) {
   return columns;
 }
 
+namespace {
+
+constexpr std::string_view kDot = " \xC2\xB7 ";
+
+// Of the separator that `text` begins with: a middle dot, or two spaces or more.
+std::size_t SeparatorLength(std::string_view text) {
+  if (text.starts_with(kDot)) return kDot.size();
+  const std::size_t spaces = std::min(text.find_first_not_of(' '), text.size());
+  return spaces >= 2 ? spaces : 0;
+}
+
+std::size_t NextSeparator(std::string_view text) {
+  return std::min({text.find(kDot), text.find("  "), text.size()});
+}
+
+}  // namespace
+
 std::string FitColumns(std::string_view text, std::size_t width) {
   if (Columns(text) <= width) return std::string(text);
   std::string fitted;
@@ -128,6 +145,27 @@ std::string FitColumns(std::string_view text, std::size_t width) {
     fitted += text[i++];
   }
   return has_escapes ? fitted + "\x1b[0m" : fitted;
+}
+
+std::string WrapColumns(std::string_view text, std::size_t width, std::size_t indent) {
+  if (width == 0 || Columns(text) <= width) return std::string(text);
+  std::string wrapped;
+  std::string line;
+  while (!text.empty()) {
+    // A part with the separator in front of it.
+    const std::size_t lead = SeparatorLength(text);
+    const std::size_t end = lead + NextSeparator(text.substr(lead));
+    const std::string_view part = text.substr(lead, end - lead);
+    const bool fits = Columns(line) + Columns(text.substr(0, end)) <= width;
+    if (fits || Columns(line) <= indent) {
+      line += text.substr(0, end);
+    } else {
+      wrapped += line + "\n";
+      line = std::string(indent, ' ') + std::string(part);
+    }
+    text.remove_prefix(end);
+  }
+  return wrapped + line;
 }
 
 std::string Painted(std::string_view text, Paint paint, const TextStyle& style) {

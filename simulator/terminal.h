@@ -32,6 +32,11 @@ enum class ColorChoice { kAuto, kAlways, kNever };
 // The first `width` columns of `text`, with the colour switched off if it was cut.
 [[nodiscard]] std::string FitColumns(std::string_view text, std::size_t width);
 
+// `text` in lines of at most `width` columns, broken where it says so: before the middle dot
+// between two parts, or at a gap of two spaces or more; what follows is indented by `indent`. A
+// part that is wider than that stays whole. `width` 0: one line.
+[[nodiscard]] std::string WrapColumns(std::string_view text, std::size_t width, std::size_t indent);
+
 enum class Paint { kBold, kDim, kRed, kYellow, kGreen };
 [[nodiscard]] std::string Painted(std::string_view text, Paint paint, const TextStyle& style);
 

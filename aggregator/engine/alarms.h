@@ -21,6 +21,7 @@ enum class AlarmKind {
   kLeases,    // a started device of an attempt has said nothing for too long
   kHolds,     // a held Poll has been held long enough
   kPresence,  // a device that left is no longer waited for
+  kStore,     // a write that failed is tried again
 };
 
 // `run` is zero for what belongs to no run.

@@ -29,8 +29,9 @@ struct Assignment {
   std::uint32_t transfer_id = 0;  // of the upload that is being answered
   bool is_committed = false;      // its row is durable: an offer may go out
   bool is_started = false;
-  bool is_settling = false;  // the whole body is here and its row is being committed
-  bool is_replaced = false;  // its place went to another client
+  bool is_inspecting = false;  // the whole body is here and being inspected
+  bool is_settling = false;    // it was admitted and its row is being committed
+  bool is_replaced = false;    // its place went to another client
   SteadyTime offered_until{};
   SteadyTime last_contact{};
   UploadNumber upload = 0;  // in progress; 0 = none
@@ -39,6 +40,8 @@ struct Assignment {
   [[nodiscard]] bool IsLive() const {
     return state == AssignmentState::kOffered || state == AssignmentState::kAccepted;
   }
+  // The whole report is here: a close waits for what becomes of it.
+  [[nodiscard]] bool HasArrived() const { return is_inspecting || is_settling; }
 };
 
 using Place = std::uint32_t;  // index of an assignment in its attempt
@@ -66,6 +69,7 @@ struct Attempt {
   SteadyTime opened{};
   SteadyTime deadline{};
   std::uint32_t live = 0;
+  std::uint32_t inspecting = 0;
   std::uint32_t settling = 0;
   std::uint32_t acknowledged = 0;
   std::uint32_t open_places = 0;

@@ -102,6 +102,11 @@ struct UploadOffered {
   wire::UploadBegin begin{};
   std::optional<StoredVerdict> prior{};
 };
+// The whole body has arrived and is being inspected; UploadFinished follows whatever happens. From
+// here a close of the attempt waits for it. A driver that inspects at once may leave it out.
+struct UploadArrived {
+  UploadNumber upload = 0;
+};
 // The whole body has arrived and was inspected (protocol 9.2, B1 to B4).
 struct UploadFinished {
   UploadNumber upload = 0;
@@ -144,9 +149,9 @@ struct ControlRun {
 };
 struct Drain {};  // no new rounds or offers; sessions are told to come back later
 
-using Input = std::variant<ClientJoined, ClientLeft, ClientMessage, UploadOffered, UploadFinished,
-                           UploadAborted, JobDone, TimerFired, DeviceChanged, Eligible, StartRun,
-                           ControlRun, Drain>;
+using Input = std::variant<ClientJoined, ClientLeft, ClientMessage, UploadOffered, UploadArrived,
+                           UploadFinished, UploadAborted, JobDone, TimerFired, DeviceChanged,
+                           Eligible, StartRun, ControlRun, Drain>;
 
 // --- outputs
 // ----------------------------------------------------------------------------------------------------------
@@ -251,8 +256,16 @@ struct DeviceStruck {
   int code = 0;
   bool is_at_limit = false;
 };
+// The store takes no writes for now. The engine keeps what it wants written and tries again until
+// all of it is; meanwhile new updates are refused with 3404.
+struct StoreWaiting {
+  enum class Step { kBegan, kGoesOn, kEnded } step = Step::kBegan;
+  Error error{};           // of the latest try
+  Nanoseconds lasted{};    // since the first failed write
+  std::size_t writes = 0;  // that wait
+};
 using Event = std::variant<ClientOutcome, AttemptEnded, CentralEvaluated, SelectionOpened, RunEnded,
-                           DeviceStruck>;
+                           DeviceStruck, StoreWaiting>;
 struct Emit {
   Event event{};
 };

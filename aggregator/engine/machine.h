@@ -33,6 +33,7 @@ struct Run {
   int code = 0;
   std::string reason;
   Wish wish = Wish::kNone;
+  JobId change = 0;  // that writes `state`; 0 before the first
   Hash32 model;
   std::uint32_t next_round = 1;
   std::uint32_t next_attempt = 1;
@@ -99,6 +100,15 @@ class Machine {
     JobKind kind = JobKind::kRelease;
     AttemptKey key;  // of other jobs: the run alone
     Place place = 0;
+    std::optional<Job> again;  // of a job that writes: what to do if the store could not
+  };
+  // While the store takes no writes. They wait in `unwritten_`, one is tried at a time.
+  struct Outage {
+    SteadyTime since;
+    SteadyTime reminded;
+    Nanoseconds wait{};  // before the next try
+    JobId trying = 0;    // 0: none, the alarm is set
+    Error error;         // of the latest try
   };
   struct Upload {
     AttemptKey key;
@@ -118,11 +128,23 @@ class Machine {
   void Settle();
   void Start(JobKind kind, const AttemptKey& key, Job job, Place place = 0);
   void Commit(JobKind kind, const AttemptKey& key, Transaction transaction, Place place = 0);
+  void Submit(JobId id, JobUse use, Job job);
   void Tell(SessionNumber session, wire::Message message);
   template <class Phased>
   Phased* PhaseOf(const AttemptKey& key);
   Run* FindRun(const RunId& id);
   void Enter(Run& run, Phase phase);
+
+  // outage.cc: the store takes no writes for now.
+  [[nodiscard]] static bool IsOutage(const Error& error);
+  void WaitForStore(JobId id, JobUse use, Error error);
+  [[nodiscard]] bool CameTooEarly(JobId id, const JobUse& use) const;
+  void TryWrite();
+  void OnTried();
+  void PutOff(Assignment& assignment);
+  void Announce(StoreWaiting::Step step);
+  [[nodiscard]] bool IsMoot(JobId id, const JobUse& use) const;
+  [[nodiscard]] bool HasUnwritten(const Run& run) const;
 
   // sessions.cc: who is there.
   void On(ClientJoined& joined);
@@ -183,6 +205,7 @@ class Machine {
   void NoteStarted(Attempt& attempt, Assignment& assignment);
   void MaybeClose(Run& run);
   void BeginClosing(Run& run, CloseReason reason);
+  void CountMissing(Attempt& attempt, const Assignment& assignment);
   void OnSettled(Run& run);
   void Report(Attempt& attempt, const Assignment& assignment, Outcome outcome, int code,
               std::string detail);
@@ -196,6 +219,7 @@ class Machine {
 
   // uploads.cc
   void On(UploadOffered& offered);
+  void On(UploadArrived& arrived);
   void On(UploadFinished& finished);
   void On(UploadAborted& aborted);
   [[nodiscard]] static Attempt* FindOpened(Run& run, const AttemptKey& key);
@@ -208,6 +232,8 @@ class Machine {
   void RefuseLive(Run& run, Attempt& attempt, Assignment& assignment, const Upload& upload,
                   Refusal refusal);
   void SettleUpload(Attempt& attempt, Place place, UpdateRow row);
+  void CancelUploadOf(Attempt& attempt, Assignment& assignment, int code);
+  static void EndUpload(Attempt& attempt, Assignment& assignment);
   void OnAcknowledged(Run& run, const AttemptKey& key, Place place, std::uint64_t seq);
   void OnNotStored(Run& run, const AttemptKey& key, Place place, bool is_contradiction);
   void Acknowledge(SessionNumber session, const UpdateRow& update, wire::Disposition disposition,
@@ -275,6 +301,8 @@ class Machine {
   std::map<RunId, std::unique_ptr<Run>> runs_;
   std::unordered_map<std::string, std::vector<Run*>> by_population_;  // not over
   std::unordered_map<JobId, JobUse> jobs_;
+  std::optional<Outage> outage_;
+  std::map<JobId, JobUse> unwritten_;  // in the order in which they are to be written
   std::unordered_map<UploadNumber, Upload> uploads_;
   std::set<std::string> dirty_;  // populations whose selecting runs are to be looked at
   JobId next_job_ = 1;

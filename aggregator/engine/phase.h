@@ -36,7 +36,7 @@ struct Opening {
 // Tasks are out, updates come in.
 struct Collecting {
   std::unique_ptr<Attempt> attempt;
-  std::optional<CloseReason> closing;  // no new uploads; those that are settling finish
+  std::optional<CloseReason> closing;  // no new uploads; those that have arrived finish
 };
 
 // The set of updates is fixed: they are added up, the next model is made and written.

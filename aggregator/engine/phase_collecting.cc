@@ -79,7 +79,7 @@ void Machine::OnAccept(Session& session, const wire::TaskAccept& accept) {
     return;
   }
   live.assignment->session = session.number;
-  if (!live.assignment->is_settling) NoteStarted(*live.attempt, *live.assignment);
+  if (!live.assignment->HasArrived()) NoteStarted(*live.attempt, *live.assignment);
 }
 
 void Machine::OnDecline(Session& session, const wire::TaskDecline& decline) {
@@ -91,7 +91,7 @@ void Machine::OnDecline(Session& session, const wire::TaskDecline& decline) {
     return;
   }
   Collecting& collecting = std::get<Collecting>(live.run->phase);
-  if (collecting.closing || live.assignment->is_settling) return;
+  if (collecting.closing || live.assignment->HasArrived()) return;
   ++live.attempt->counts.declined;
   const int code = static_cast<int>(decline.code);
   auto& [times, example] = live.attempt->failures[code];
@@ -111,7 +111,7 @@ void Machine::OnProgress(Session& session, const wire::Progress& progress) {
 
 void Machine::OnFailed(Session& session, const wire::TaskFailed& failed) {
   const Live live = FindLive(session, failed.task);
-  if (live.assignment == nullptr || live.assignment->is_settling) return;
+  if (live.assignment == nullptr || live.assignment->HasArrived()) return;
   if (std::get<Collecting>(live.run->phase).closing) return;
   NoteStarted(*live.attempt, *live.assignment);
   ++live.attempt->counts.failed;
@@ -126,11 +126,7 @@ void Machine::EndAssignment(Attempt& attempt, Assignment& assignment, Assignment
   assignment.state = state;
   assignment.code = code;
   --attempt.live;
-  if (assignment.upload != 0) {
-    out_.push_back(CancelUpload{assignment.upload, code == 0 ? kTooLate : code});
-    uploads_.erase(assignment.upload);
-    assignment.upload = 0;
-  }
+  CancelUploadOf(attempt, assignment, code == 0 ? kTooLate : code);
   if (Device* device = roster_.FindDevice(assignment.device);
       device != nullptr && !device->is_simulated) {
     Change(*device, [&] { --device->live; });
@@ -270,7 +266,7 @@ void Machine::MaybeClose(Run& run) {
   if (collecting == nullptr) return;
   const Attempt& attempt = *collecting->attempt;
   if (collecting->closing) {
-    if (attempt.settling == 0) OnSettled(run);
+    if (attempt.inspecting == 0 && attempt.settling == 0) OnSettled(run);
   } else if (attempt.acknowledged >= attempt.wanted) {
     BeginClosing(run, CloseReason::kComplete);
   } else if (attempt.live == 0) {
@@ -288,25 +284,26 @@ void Machine::BeginClosing(Run& run, CloseReason reason) {
     alarms_.Clear({kind, attempt.key.run});
   }
   for (Assignment& assignment : attempt.assignments) {
-    if (!assignment.IsLive() || assignment.is_settling) continue;
-    if (assignment.upload != 0) {
-      out_.push_back(CancelUpload{assignment.upload, kTooLate});
-      uploads_.erase(assignment.upload);
-      assignment.upload = 0;
-    }
-    if (!assignment.is_started) continue;
-    const Device* device = roster_.FindDevice(assignment.device);
-    const bool is_in_contact = attempt.is_simulated
-                                   ? device != nullptr && !device->has_vanished
-                                   : assignment.last_contact + config_.progress_lease > now_.steady;
-    ++(is_in_contact ? attempt.counts.late : attempt.counts.dropped);
-    Report(attempt, assignment, is_in_contact ? Outcome::kLate : Outcome::kDropped,
-           is_in_contact ? kTooLate : kPeerSilent, "");
+    if (!assignment.IsLive() || assignment.HasArrived()) continue;
+    CancelUploadOf(attempt, assignment, kTooLate);
+    CountMissing(attempt, assignment);
   }
   MaybeClose(run);
 }
 
-// No upload is settling: the set of reports is fixed.
+// A device that had started and of which no report will count.
+void Machine::CountMissing(Attempt& attempt, const Assignment& assignment) {
+  if (!assignment.is_started) return;
+  const Device* device = roster_.FindDevice(assignment.device);
+  const bool is_in_contact = attempt.is_simulated
+                                 ? device != nullptr && !device->has_vanished
+                                 : assignment.last_contact + config_.progress_lease > now_.steady;
+  ++(is_in_contact ? attempt.counts.late : attempt.counts.dropped);
+  Report(attempt, assignment, is_in_contact ? Outcome::kLate : Outcome::kDropped,
+         is_in_contact ? kTooLate : kPeerSilent, "");
+}
+
+// Whatever had arrived is admitted or refused: the set of reports is fixed.
 void Machine::OnSettled(Run& run) {
   Collecting& collecting = std::get<Collecting>(run.phase);
   const CloseReason reason = *collecting.closing;

@@ -206,11 +206,7 @@ void Machine::CloseToClients(Attempt& attempt, wire::RoundClosedReason reason) {
 // The attempt has ended: what is still live ends with it.
 void Machine::Dismiss(Attempt& attempt) {
   for (Assignment& assignment : attempt.assignments) {
-    if (assignment.upload != 0) {
-      out_.push_back(CancelUpload{assignment.upload, 2109});
-      uploads_.erase(assignment.upload);
-      assignment.upload = 0;
-    }
+    CancelUploadOf(attempt, assignment, 2109);
     if (attempt.is_simulated) {
       roster_.DropSimulated(assignment.client);
     } else if (assignment.IsLive()) {

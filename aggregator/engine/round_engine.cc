@@ -33,6 +33,7 @@ std::vector<RunView> RoundEngine::Runs() const {
 namespace {
 
 constexpr int kStoreFailed = 4005;
+constexpr int kStoreDamaged = 4006;
 constexpr int kContradiction = 4007;
 constexpr int kNotFinite = 2202;
 
@@ -91,6 +92,7 @@ void Machine::On(TimerFired& fired) {
 void Machine::OnAlarm(const Alarm& alarm) {
   if (alarm.kind == AlarmKind::kHolds) return EndHolds();
   if (alarm.kind == AlarmKind::kPresence) return EndPresences();
+  if (alarm.kind == AlarmKind::kStore) return TryWrite();
   Run* run = FindRun(alarm.run);
   if (run == nullptr) return;
   switch (alarm.kind) {
@@ -108,13 +110,29 @@ void Machine::OnAlarm(const Alarm& alarm) {
 }
 
 void Machine::Start(JobKind kind, const AttemptKey& key, Job job, Place place) {
-  const JobId id = next_job_++;
-  jobs_.emplace(id, JobUse{.kind = kind, .key = key, .place = place});
+  JobUse use{.kind = kind, .key = key, .place = place, .again = {}};
+  if (kind == JobKind::kFinish) use.again = job;
+  Submit(next_job_++, std::move(use), std::move(job));
+}
+
+void Machine::Submit(JobId id, JobUse use, Job job) {
+  jobs_.emplace(id, std::move(use));
   out_.push_back(StartJob{id, std::move(job)});
 }
 
 void Machine::Commit(JobKind kind, const AttemptKey& key, Transaction transaction, Place place) {
-  Start(kind, key, CommitJob{std::move(transaction)}, place);
+  const JobId id = next_job_++;
+  if (kind == JobKind::kChange) FindRun(key.run)->change = id;
+  CommitJob job{std::move(transaction)};
+  JobUse use{.kind = kind, .key = key, .place = place, .again = {}};
+  // A run that cannot be stored now is refused: its operator is there and hears it.
+  if (kind != JobKind::kStart) use.again = job;
+  // A report is tried at once: nothing that waits comes before it, and the driver sees it wanted.
+  if (outage_ && kind != JobKind::kStart && kind != JobKind::kUpdate) {
+    unwritten_.emplace(id, std::move(use));
+  } else {
+    Submit(id, std::move(use), std::move(job));
+  }
 }
 
 void Machine::Tell(SessionNumber session, wire::Message message) {
@@ -135,10 +153,22 @@ void Machine::Enter(Run& run, Phase phase) {
 void Machine::On(JobDone& done) {
   const auto entry = jobs_.find(done.job);
   if (entry == jobs_.end()) return;
-  const JobUse use = entry->second;
+  JobUse use = std::move(entry->second);
   jobs_.erase(entry);
-  if (auto* error = std::get_if<Error>(&done.result)) return JobFailed(use, std::move(*error));
-  JobSucceeded(use, done.result);
+  auto* error = std::get_if<Error>(&done.result);
+  if (error != nullptr && use.again && IsOutage(*error)) {
+    return WaitForStore(done.job, std::move(use), std::move(*error));
+  }
+  if (error != nullptr && error->code == kContradiction && CameTooEarly(done.job, use)) {
+    unwritten_.emplace(done.job, std::move(use));
+    return;
+  }
+  if (error != nullptr) {
+    JobFailed(use, std::move(*error));
+  } else {
+    JobSucceeded(use, done.result);
+  }
+  if (outage_ && outage_->trying == done.job && !has_failed_) OnTried();
 }
 
 void Machine::JobSucceeded(const JobUse& use, JobResult& result) {
@@ -198,7 +228,8 @@ void Machine::JobSucceeded(Run& run, const JobUse& use, JobResult& result) {
 }
 
 void Machine::JobFailed(const JobUse& use, Error error) {
-  if (error.code == kStoreFailed) {
+  // No way to write any more, or none to write what memory says: the store alone knows.
+  if (error.code == kStoreFailed || error.code == kStoreDamaged || use.kind == JobKind::kChange) {
     has_failed_ = true;
     out_.push_back(EngineFailed{std::nullopt, std::move(error)});
     return;
@@ -206,12 +237,18 @@ void Machine::JobFailed(const JobUse& use, Error error) {
   Run* run = FindRun(use.key.run);
   if (run == nullptr || use.kind == JobKind::kRelease) return;
   if (use.kind == JobKind::kUpdate) {
-    // The store holds that update id already (a peer's doing), or could not take this one.
+    // The store holds that update id already (a peer's doing), or cannot take this one.
     return OnNotStored(*run, use.key, use.place, error.code == kContradiction);
   }
   if (use.kind == JobKind::kStart) {
     out_.push_back(EngineFailed{use.key.run, std::move(error)});
     return Forget(*run);
+  }
+  if (error.code == kContradiction &&
+      (use.kind == JobKind::kAssign || use.kind == JobKind::kEndAssignment)) {
+    // Written late, behind the end of the attempt: no longer of interest.
+    const auto* collecting = PhaseOf<Collecting>(use.key);
+    if (collecting == nullptr || collecting->closing) return;
   }
   if (use.kind == JobKind::kFinish && error.code == kNotFinite) {
     if (auto* phase = PhaseOf<Publishing>(use.key)) {
@@ -229,11 +266,15 @@ void Machine::Halt(Run& run, Error error) {
   std::visit(
       [this](auto& phase) {
         if constexpr (requires { phase.attempt; }) {
-          if (phase.attempt) Dismiss(*phase.attempt);
+          if (!phase.attempt) return;
+          Dismiss(*phase.attempt);
+          Start(JobKind::kRelease, phase.attempt->key, ReleaseJob{phase.attempt->key});
         }
       },
       run.phase);
   out_.push_back(EngineFailed{id, error});
+  // What is not written yet is given up: the halt stands in its place.
+  std::erase_if(unwritten_, [&](const auto& entry) { return entry.second.key.run == id; });
   ChangeState(run, RunState::kHalted, error.code, std::move(error.message));
 }
 

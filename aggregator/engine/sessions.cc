@@ -198,7 +198,7 @@ bool Machine::OfferAgain(Session& session, const std::string& population, Client
     auto* collecting = std::get_if<Collecting>(&run->phase);
     if (collecting == nullptr || collecting->closing) continue;
     Assignment* assignment = collecting->attempt->Find(client);
-    if (assignment == nullptr || !assignment->IsLive() || assignment->is_settling ||
+    if (assignment == nullptr || !assignment->IsLive() || assignment->HasArrived() ||
         !assignment->is_committed) {
       continue;
     }
@@ -281,6 +281,7 @@ void Machine::EndAssignmentsOf(Device& device, int code, bool evaluations_only) 
       if (evaluations_only && !attempt.IsEvaluation()) continue;
       Assignment* assignment = attempt.Find(membership.client);
       if (assignment == nullptr || !assignment->IsLive() || assignment->is_settling) continue;
+      if (assignment->is_inspecting && code != kRevoked) continue;  // its report is here
       if (assignment->is_started) {
         ++attempt.counts.dropped;
         Report(attempt, *assignment, Outcome::kDropped, code, "");

@@ -15,6 +15,7 @@ constexpr int kTooLate = 2109;
 constexpr int kOtherContent = 2111;
 constexpr int kNormTooLarge = 2105;
 constexpr int kNotAssigned = 2211;
+constexpr int kNoRoom = 3404;
 constexpr int kStorageFault = 3405;
 
 bool IsSameContent(const wire::UploadBegin& a, const wire::UploadBegin& b) {
@@ -92,6 +93,7 @@ void Machine::On(UploadOffered& offered) {
   if (AnswerFromStore(offered, run->population())) return;
   const std::optional<Refusal> refusal = Judge(begin, FactsOf(*run, attempt, assignment, offered),
                                                attempt == nullptr ? UploadTerms{} : attempt->terms);
+  if (!refusal && outage_) return Refuse(offered.session, begin, kNoRoom);
   if (!refusal) return Admit(*attempt, attempt->by_client[*client], offered);
   const auto* collecting = PhaseOf<Collecting>(key);
   const bool is_live = collecting != nullptr && !collecting->closing && assignment != nullptr &&
@@ -101,10 +103,20 @@ void Machine::On(UploadOffered& offered) {
              {.key = key, .place = 0, .session = offered.session, .begin = begin}, *refusal);
 }
 
-// A0 as far as the engine remembers: acknowledged, settling, refused, or in progress.
+// A0 as far as the engine remembers: acknowledged, arrived, or refused.
 bool Machine::AnswerFromMemory(const UploadOffered& offered, Attempt& attempt,
                                Assignment& assignment) {
   const wire::UploadBegin& begin = offered.begin;
+  if (assignment.is_inspecting && PhaseOf<Collecting>(attempt.key) != nullptr) {
+    Upload& arrived = uploads_.at(assignment.upload);
+    const bool is_same =
+        arrived.begin.update_id == begin.update_id && IsSameContent(arrived.begin, begin);
+    if (!is_same) return false;
+    // The answer goes to where the device is now.
+    assignment.session = arrived.session = offered.session;
+    assignment.transfer_id = arrived.begin.transfer_id = begin.transfer_id;
+    return true;
+  }
   const bool is_known = assignment.state == AssignmentState::kAcknowledged ||
                         assignment.is_settling || assignment.state == AssignmentState::kRefused;
   if (is_known && assignment.update.update == begin.update_id) {
@@ -115,6 +127,7 @@ bool Machine::AnswerFromMemory(const UploadOffered& offered, Attempt& attempt,
     } else if (assignment.is_settling) {
       assignment.session = offered.session;  // the answer follows the commit
       assignment.transfer_id = begin.transfer_id;
+      if (outage_) PutOff(assignment);
     } else {
       Acknowledge(offered.session, assignment.update, wire::Disposition::kDuplicate,
                   attempt.population);
@@ -200,8 +213,7 @@ void Machine::Admit(Attempt& attempt, Place place, UploadOffered& offered) {
                         {kOtherContent, "the same update id came with other content"});
     }
     // A new attempt at sending replaces the unfinished one.
-    out_.push_back(CancelUpload{assignment.upload, kTooLate});
-    uploads_.erase(earlier);
+    CancelUploadOf(attempt, assignment, kTooLate);
   }
   const UploadNumber number = next_upload_++;
   assignment.upload = number;
@@ -214,7 +226,11 @@ void Machine::RefuseLive(Run& run, Attempt& attempt, Assignment& assignment, con
                          Refusal refusal) {
   Refuse(upload.session, upload.begin, refusal.code);
   if (IsStrike(refusal.code)) Strike(assignment.device, refusal.code);
-  if (!IsFinalRefusal(refusal.code)) return;
+  if (!IsFinalRefusal(refusal.code)) {
+    if (!std::get<Collecting>(run.phase).closing) return;
+    CountMissing(attempt, assignment);  // there is no time to send again
+    return MaybeClose(run);
+  }
   NoteStarted(attempt, assignment);
   ++attempt.counts.rejected;
   assignment.update = RowOf(assignment, upload.begin, attempt.metric_names);
@@ -234,10 +250,34 @@ void Machine::Strike(const DeviceId& id, int code) {
 void Machine::On(UploadAborted& aborted) {
   const auto entry = uploads_.find(aborted.upload);
   if (entry == uploads_.end()) return;
-  if (auto* collecting = PhaseOf<Collecting>(entry->second.key)) {
-    collecting->attempt->assignments[entry->second.place].upload = 0;
-  }
+  const Upload upload = std::move(entry->second);
   uploads_.erase(entry);
+  auto* collecting = PhaseOf<Collecting>(upload.key);
+  if (collecting == nullptr) return;
+  EndUpload(*collecting->attempt, collecting->attempt->assignments[upload.place]);
+  MaybeClose(*FindRun(upload.key.run));
+}
+
+void Machine::EndUpload(Attempt& attempt, Assignment& assignment) {
+  if (std::exchange(assignment.is_inspecting, false)) --attempt.inspecting;
+  assignment.upload = 0;
+}
+
+void Machine::CancelUploadOf(Attempt& attempt, Assignment& assignment, int code) {
+  if (assignment.upload == 0) return;
+  out_.push_back(CancelUpload{assignment.upload, code});
+  uploads_.erase(assignment.upload);
+  EndUpload(attempt, assignment);
+}
+
+void Machine::On(UploadArrived& arrived) {
+  const auto entry = uploads_.find(arrived.upload);
+  if (entry == uploads_.end()) return;
+  auto* collecting = PhaseOf<Collecting>(entry->second.key);
+  if (collecting == nullptr) return;
+  Assignment& assignment = collecting->attempt->assignments[entry->second.place];
+  assignment.last_contact = now_.steady;
+  if (!std::exchange(assignment.is_inspecting, true)) ++collecting->attempt->inspecting;
 }
 
 void Machine::On(UploadFinished& finished) {
@@ -246,11 +286,11 @@ void Machine::On(UploadFinished& finished) {
   const Upload upload = std::move(entry->second);
   uploads_.erase(entry);
   auto* collecting = PhaseOf<Collecting>(upload.key);
-  if (collecting == nullptr || collecting->closing) return;
+  if (collecting == nullptr) return;
   Run& run = *FindRun(upload.key.run);
   Attempt& attempt = *collecting->attempt;
   Assignment& assignment = attempt.assignments[upload.place];
-  assignment.upload = 0;
+  EndUpload(attempt, assignment);
   assignment.last_contact = now_.steady;
   if (finished.code != 0) {
     return RefuseLive(run, attempt, assignment, upload,
@@ -265,7 +305,7 @@ void Machine::On(UploadFinished& finished) {
   }
   // The sum has room for N reports; one from a refilled place may be too many.
   if (attempt.acknowledged + attempt.settling >= attempt.invited) {
-    return Refuse(upload.session, upload.begin, kTooLate);
+    return RefuseLive(run, attempt, assignment, upload, {kTooLate, "the sum is full"});
   }
   UpdateRow row = RowOf(assignment, upload.begin, attempt.metric_names);
   row.norm = finished.norm;
@@ -311,8 +351,8 @@ void Machine::OnAcknowledged(Run& run, const AttemptKey& key, Place place, std::
   MaybeClose(run);
 }
 
-// The update did not become durable: nothing is acknowledged. With a used id the task is over, else
-// the device may send again.
+// The update can never become durable: nothing is acknowledged. With a used id the task is over,
+// else the device may send again.
 void Machine::OnNotStored(Run& run, const AttemptKey& key, Place place, bool is_contradiction) {
   auto* collecting = PhaseOf<Collecting>(key);
   if (collecting == nullptr) return;
@@ -325,7 +365,8 @@ void Machine::OnNotStored(Run& run, const AttemptKey& key, Place place, bool is_
   begin.update_id = assignment.update.update;
   begin.transfer_id = assignment.transfer_id;
   Refuse(assignment.session, begin, code);
-  if (is_contradiction && !collecting->closing) {
+  if (!is_contradiction && collecting->closing) CountMissing(attempt, assignment);
+  if (is_contradiction) {
     ++attempt.counts.rejected;
     Report(attempt, assignment, Outcome::kRejected, code, "the update id was used before");
     EndAssignment(attempt, assignment, AssignmentState::kRefused, code);

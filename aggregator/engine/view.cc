@@ -55,6 +55,9 @@ std::string StepText(const Publishing& publishing) {
 
 std::string CollectingText(const Collecting& collecting) {
   const Attempt& attempt = *collecting.attempt;
+  if (collecting.closing && attempt.inspecting > 0) {
+    return fmt::format("inspecting {} updates, writing {}", attempt.inspecting, attempt.settling);
+  }
   if (collecting.closing) return fmt::format("writing {} updates", attempt.settling);
   return fmt::format("waiting for reports: {} of {} are in, {} clients at work",
                      attempt.acknowledged, attempt.wanted, attempt.live);
@@ -98,6 +101,11 @@ RunView Machine::View(const Run& run) const {
   view.phase = NameOf(run.phase);
   view.waiting_for = WaitingFor(run);
   view.waiting_since = run.since;
+  if (HasUnwritten(run)) {
+    view.waiting_for = fmt::format("waiting for the store: {} (SKEP-{})", outage_->error.message,
+                                   outage_->error.code);
+    view.waiting_since = outage_->since;
+  }
   view.reports_wanted = run.spec->training.clients_per_round;
   view.min_reports = run.spec->training.min_reports;
   view.rounds = run.spec->training.rounds;

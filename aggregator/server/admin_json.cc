@@ -31,6 +31,19 @@ json::object CountsJson(const AttemptCounts& counts) {
           {"dropped", counts.dropped}, {"late", counts.late}};
 }
 
+// {"declined":[{"code":7413,"count":4}]}: the outcomes that have any.
+json::object CodesJson(const std::vector<CodeCount>& codes) {
+  json::object object;
+  for (const CodeCount& one : codes) {
+    const char* outcome = one.state == AssignmentState::kDeclined  ? "declined"
+                          : one.state == AssignmentState::kRefused ? "rejected"
+                                                                   : "failed";
+    if (!object.contains(outcome)) object[outcome] = json::array();
+    object[outcome].as_array().push_back({{"code", one.code}, {"count", one.count}});
+  }
+  return object;
+}
+
 std::string_view WordFor(TaskKind kind) {
   switch (kind) {
     case TaskKind::kEvaluate:
@@ -53,6 +66,7 @@ json::object RoundJson(const RoundView& round) {
   if (!row.reason.empty()) object["reason"] = row.reason;
   object["metrics"] = MetricsJson(row.metrics);
   if (round.counts) object["counts"] = CountsJson(*round.counts);
+  object["codes"] = CodesJson(round.codes);
   return object;
 }
 
@@ -111,6 +125,7 @@ json::object ToJson(const StatusView& status) {
                       {"devices", status.devices},
                       {"populations", status.populations},
                       {"runs", status.runs},
+                      {"runs_running", status.running},
                       {"problems", ToJsonArray(status.problems)}};
   AddUnlessEmpty(object, "advertise_enrol", status.advertised_enrol);
   return object;
@@ -167,6 +182,7 @@ json::object ToJson(const RunStatus& run) {
                       {"waiting_for", view.waiting_for},
                       {"waiting_ms", Ms(run.waiting)},
                       {"counts", CountsJson(view.counts)},
+                      {"codes", CodesJson(run.codes)},
                       {"reports_wanted", view.reports_wanted},
                       {"min_reports", view.min_reports},
                       {"model_sha256", view.model.Hex()},

@@ -87,7 +87,7 @@ Awaitable<AdminResponse> Handle(const AdminHandler* handler, AdminRequest reques
 }
 
 // A path that nobody listens on is a leftover; a path that is no socket is somebody's file.
-Status RemoveLeftover(const std::string& path) {
+Status CheckFree(const std::string& path) {
   struct stat facts {};
   if (::lstat(path.c_str(), &facts) != 0) return Ok();
   if (!S_ISSOCK(facts.st_mode)) {
@@ -98,8 +98,11 @@ Status RemoveLeftover(const std::string& path) {
   error_code error;
   probe.connect(Local::endpoint(path), error);
   if (!error) return Error{5201, "listen.admin_socket " + path + ": address in use", ""};
-  (void)::unlink(path.c_str());
   return Ok();
+}
+
+Error CannotMake(const std::string& path, const std::string& reason) {
+  return {4001, "cannot make listen.admin_socket " + path + ": " + reason, ""};
 }
 
 Status CheckPath(const std::string& path) {
@@ -142,10 +145,10 @@ struct AdminListener::State {
 
 Status AdminListener::State::Bind() {
   SKEP_TRY(CheckPath(options.path));
-  SKEP_TRY(RemoveLeftover(options.path));
+  SKEP_TRY(CheckFree(options.path));
+  (void)::unlink(options.path.c_str());
   const auto failed = [this](const error_code& error) {
-    return Error{4001, "cannot make listen.admin_socket " + options.path + ": " + error.message(),
-                 ""};
+    return CannotMake(options.path, error.message());
   };
   error_code error;
   acceptor.open(Local(), error);
@@ -159,6 +162,14 @@ Status AdminListener::State::Bind() {
   acceptor.listen(static_cast<int>(kMostConnections), error);
   if (error) return failed(error);
   return Ok();
+}
+
+Status AdminListener::Inspect(const std::string& path) {
+  SKEP_TRY(CheckPath(path));
+  const std::size_t slash = path.find_last_of('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return CannotMake(path, SystemReason(errno));
+  return CheckFree(path);
 }
 
 Awaitable<Status> AdminListener::State::Accept() {

@@ -30,6 +30,8 @@ class AdminListener {
   // there; SKEP-1102 the path is too long for a socket; SKEP-4001 it cannot be made.
   [[nodiscard]] static Result<std::unique_ptr<AdminListener>> Start(AdminListenerOptions options,
                                                                     AdminHandler handler);
+  // What Start would refuse, without a change: SKEP-1102, 4001, 5201.
+  [[nodiscard]] static Status Inspect(const std::string& path);
   // Takes no more requests, waits for those at work, removes the socket.
   ~AdminListener();
   AdminListener(const AdminListener&) = delete;

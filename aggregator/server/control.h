@@ -38,7 +38,8 @@ struct StatusView {
   std::uint32_t sessions = 0;
   std::uint32_t devices = 0;
   std::uint32_t populations = 0;
-  std::uint32_t runs = 0;       // running or paused
+  std::uint32_t runs = 0;       // over or not
+  std::uint32_t running = 0;    // of those: running or paused
   std::vector<Error> problems;  // each with its remedy; empty: all is well
 };
 
@@ -54,16 +55,25 @@ struct DeviceView {
   bool is_connected = false;
 };
 
+// How many devices of a cohort ended in one way, by SKEP number.
+struct CodeCount {
+  AssignmentState state = AssignmentState::kDeclined;  // kDeclined, kRefused or kFailed
+  int code = 0;
+  std::uint32_t count = 0;
+};
+
 struct RunStatus {
   RunView view;  // SteadyTimes in it are of no use to a caller: see below
   std::uint64_t seed = 0;
   Nanoseconds waiting{};  // since when it waits for what view.waiting_for says
   std::optional<Nanoseconds> closes_in;
+  std::vector<CodeCount> codes;  // of the attempt that is open, or was last
 };
 
 struct RoundView {
   RoundRow row;                         // manifest left out
   std::optional<AttemptCounts> counts;  // of attempts that ended since the server's start
+  std::vector<CodeCount> codes;
 };
 
 struct RunDetail {
@@ -117,9 +127,10 @@ class Control {
   [[nodiscard]] virtual Status ChangeDevice(const DeviceId& device, DeviceState state,
                                             const std::string& why) = 0;
 
-  // Reads the data, makes the first model, and starts the run: running on return. Every problem of
-  // the file at once; also SKEP-5308 the name is in use, 5403 no such population, 5302 fewer
-  // devices than min_reports, 5316 no data specification, 5304, 5305, 5307, 5310.
+  // Reads the data, makes the first model, and starts the run: stored and running on return; if it
+  // cannot be stored, the store's error and no run. Every problem of the file at once; also
+  // SKEP-5308 the name is in use, 5403 no such population, 5302 fewer active devices and unused
+  // tokens than min_reports, 5316 no data specification, 5304, 5305, 5307, 5310.
   [[nodiscard]] virtual config::Validated<StartedRun> StartRun(const StartRequest& request) = 0;
   // Without `all` those that are running or paused; oldest first.
   [[nodiscard]] virtual Result<std::vector<RunStatus>> Runs(bool all) = 0;
@@ -127,7 +138,7 @@ class Control {
   // SKEP-5403, 5404.
   [[nodiscard]] virtual Result<RunDetail> FindRun(const std::string& run) = 0;
   // SKEP-5405 for a run that is over, except that stopping one again does nothing and succeeds. A
-  // pause or stop that waits for the open round returns at once.
+  // pause or stop that waits for the open round returns at once, and is kept until then in memory.
   [[nodiscard]] virtual Status ChangeRun(const std::string& run, ControlRun::Action action) = 0;
   // A published model: of `round`, or the current one. SKEP-5403.
   struct PublishedModel {

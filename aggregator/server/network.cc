@@ -14,6 +14,7 @@
 
 #include "aggregator/server/connection.h"
 #include "shared/base/file.h"
+#include "shared/base/try.h"
 
 namespace skep::aggregator {
 namespace {
@@ -212,10 +213,8 @@ Error CannotListen(const std::string& key, const std::string& address, const err
   return {code, fmt::format("{} {}: {}", key, address, reason), ""};
 }
 
-}  // namespace
-
-Result<std::uint16_t> Network::Listen(Kind kind, const std::string& key, const std::string& address,
-                                      net::TlsContext::Shared tls) {
+Result<tcp::acceptor> Bind(asio::io_context& io, const std::string& key,
+                           const std::string& address) {
   const auto endpoint = net::ParseEndpoint(address);
   error_code failure;
   const auto ip = endpoint ? asio::ip::make_address(endpoint->host, failure) : asio::ip::address();
@@ -223,11 +222,27 @@ Result<std::uint16_t> Network::Listen(Kind kind, const std::string& key, const s
     return Error{5202, fmt::format("{} \"{}\": not ADDRESS:PORT", key, address), ""};
   }
   const tcp::endpoint local(ip, endpoint->port);
-  tcp::acceptor acceptor(state_->io);
+  tcp::acceptor acceptor(io);
   acceptor.open(local.protocol(), failure);
   if (!failure) acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
   if (!failure) acceptor.bind(local, failure);
-  if (!failure) acceptor.listen(state_->rules.backlog, failure);
+  if (failure) return CannotListen(key, address, failure);
+  return acceptor;
+}
+
+}  // namespace
+
+Status Network::Inspect(const std::string& key, const std::string& address) {
+  asio::io_context io;
+  SKEP_ASSIGN([[maybe_unused]] const tcp::acceptor bound, Bind(io, key, address));
+  return Ok();
+}
+
+Result<std::uint16_t> Network::Listen(Kind kind, const std::string& key, const std::string& address,
+                                      net::TlsContext::Shared tls) {
+  SKEP_ASSIGN(tcp::acceptor acceptor, Bind(state_->io, key, address));
+  error_code failure;
+  acceptor.listen(state_->rules.backlog, failure);
   if (failure) return CannotListen(key, address, failure);
   const std::uint16_t port = acceptor.local_endpoint(failure).port();
   state_->listeners.push_back(

@@ -104,6 +104,9 @@ class Network {
                                              const std::string& address,
                                              net::TlsContext::Shared tls);
 
+  // What Listen would refuse, without listening.
+  [[nodiscard]] static Status Inspect(const std::string& key, const std::string& address);
+
   // Any thread; later, on the network's thread, in the order posted. Nothing after Stop.
   void Post(std::function<void()> task);
   // One alarm; a later call replaces it. SteadyTime::max(): none.

@@ -17,8 +17,12 @@ constexpr int kDraining = 3337;
 constexpr int kOverloaded = 3336;
 constexpr int kAllowanceSpent = 3403;
 constexpr int kConnectionLost = 3324;
+constexpr int kFirstDamage = 4006;
+constexpr int kLastDamage = 4008;
+constexpr int kExitDamaged = 5;
 constexpr int kExitDiskFailed = 70;
 constexpr Milliseconds kClosing{2000};
+constexpr std::chrono::seconds kTryAgainAfter{10};
 constexpr std::size_t kMostPlans = 64;
 constexpr std::size_t kMostCounts = 10'000;
 
@@ -50,14 +54,20 @@ Server::Impl::~Impl() {
 
 int Server::Impl::Wait() {
   if (thread_.joinable()) thread_.join();
-  std::map<std::uint64_t, std::function<void()>> unanswered;
+  EndQuestions();
+  return exit_code_;
+}
+
+void Server::Impl::EndQuestions() {
+  std::map<std::uint64_t, std::function<void(const Error&)>> unanswered;
+  Error why;
   {
     const std::scoped_lock lock(end_mutex_);
     has_ended_ = true;
+    why = end_;
     unanswered = std::exchange(questions_, {});
   }
-  for (const auto& [number, give_up] : unanswered) give_up();
-  return exit_code_;
+  for (const auto& [number, give_up] : unanswered) give_up(why);
 }
 
 void Server::Impl::Stop(StopKind kind) {
@@ -97,7 +107,12 @@ void Server::Impl::Fail(const Error& error) {
               .code = error.code,
               .event = "store.halted",
               .message = error.message});
-  exit_code_ = error.code == kDiskFailed ? kExitDiskFailed : 1;
+  const bool is_damaged = error.code >= kFirstDamage && error.code <= kLastDamage;
+  exit_code_ = error.code == kDiskFailed ? kExitDiskFailed : is_damaged ? kExitDamaged : 1;
+  {
+    const std::scoped_lock lock(end_mutex_);
+    end_ = error;
+  }
   network_->Stop(Milliseconds(0));
 }
 
@@ -179,7 +194,10 @@ void Server::Impl::Do(CancelTimer& cancel) {
 }
 
 void Server::Impl::Do(StartJob& start) {
+  std::optional<RunId> changed;
   if (const auto* commit = std::get_if<CommitJob>(&start.job)) {
+    if (const auto* begun = std::get_if<StartRunTx>(&commit->transaction)) changed = begun->run.id;
+    if (const auto* change = std::get_if<ChangeRunTx>(&commit->transaction)) changed = change->run;
     if (const auto* open = std::get_if<OpenRoundTx>(&commit->transaction)) {
       if (plans_.emplace(open->plan_sha256, open->plan).second) {
         plans_in_order_.push_back(open->plan_sha256);
@@ -193,22 +211,62 @@ void Server::Impl::Do(StartJob& start) {
     std::erase_if(allowances_,
                   [&](const auto& entry) { return entry.first.attempt == release->key; });
   }
-  workshop_->Start(std::move(start.job), Time().wall, [this, id = start.id](JobResult result) {
-    Tell(JobDone{id, std::move(result)});
-  });
+  BeginChange(changed);
+  workshop_->Start(std::move(start.job), Time().wall,
+                   [this, id = start.id, changed](JobResult result) {
+                     std::optional<Error> error;
+                     if (auto* failure = std::get_if<Error>(&result)) error = *failure;
+                     Tell(JobDone{id, std::move(result)});
+                     EndChange(changed, error);
+                   });
+}
+
+void Server::Impl::BeginChange(const std::optional<RunId>& run) {
+  const auto known = run ? runs_.find(*run) : runs_.end();
+  if (known != runs_.end()) ++known->second.changes;
+}
+
+// A run that could not begin is forgotten by now. Any other change is tried again until the store
+// takes it.
+void Server::Impl::EndChange(const std::optional<RunId>& run, const std::optional<Error>& error) {
+  const auto known = run ? runs_.find(*run) : runs_.end();
+  if (known == runs_.end() || has_failed_) return;
+  RunInfo& info = known->second;
+  --info.changes;
+  info.is_put_off = error.has_value();
+  if (error) {
+    for (const Reply<Done>& reply : std::exchange(info.waiting, {})) reply(PutOff(*error));
+    return;
+  }
+  if (!std::exchange(info.is_stored, true)) {
+    log_.Write({.event = "run.started",
+                .message = "run started",
+                .fields = {{"run", info.row.name}, {"population", info.row.population}}});
+  }
+  AnswerChanged(*run);
 }
 
 void Server::Impl::Do(EngineFailed& failed) {
   if (!failed.run) return Fail(failed.error);
+  if (ForgetUnstored(*failed.run, failed.error)) return;
   log_.Write({.level = LogLevel::kError,
               .code = failed.error.code,
               .event = "run.halted",
               .message = failed.error.message,
               .fields = {{"run", NameOf(*failed.run)}}});
+  const auto halted = runs_.find(*failed.run);
+  if (halted == runs_.end()) return;
+  for (const Reply<Done>& reply : std::exchange(halted->second.waiting, {})) reply(failed.error);
 }
 
 void Server::Impl::Do(Emit& emit) {
   std::visit([this](const auto& event) { OnEvent(event); }, emit.event);
+  // Of a run that came to its end by a published round: no change of its own is on its way.
+  if (const auto* ended = std::get_if<RunEnded>(&emit.event)) AnswerChanged(ended->run);
+  if (const auto* waiting = std::get_if<StoreWaiting>(&emit.event)) {
+    outage_.reset();
+    if (waiting->step != StoreWaiting::Step::kEnded) outage_ = waiting->error;
+  }
   while (counts_.size() > kMostCounts) counts_.erase(counts_.begin());
 }
 
@@ -269,7 +327,9 @@ void Server::Impl::ReleaseQuarantines(const Now& now) {
                                                     "quarantine has ended", wall);
       network_->Post([this, device, released] {
         CheckStore(released);
-        if (released) Enlist(device, DeviceState::kActive);
+        if (released) return Enlist(device, DeviceState::kActive);
+        quarantines_[device] = Time().steady + kTryAgainAfter;
+        ArmAlarm();
       });
     });
   }

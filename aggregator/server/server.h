@@ -43,12 +43,17 @@ class Server final : public Control {
   // Ends at once what still runs. Nothing that was acknowledged is lost.
   ~Server() override;
 
-  // Until it has ended: 0 after a stop, 70 after a failed sync (SKEP-4005). From one thread.
+  // Until it has ended: 0 after a stop, 70 after a failed sync (SKEP-4005), 5 when the
+  // store is damaged (SKEP-4006 to 4008), 1 otherwise. From one thread.
   [[nodiscard]] int Wait();
 
   enum class StopKind { kDrain, kNow };
   // Draining: no new connections and rounds; what is on its way may arrive within service.drain.
   void Stop(StopKind kind);
+
+  // Takes over the keys that the schema calls reloadable, for sessions that are open too. The file
+  // has been checked as a whole.
+  [[nodiscard]] Status Reload(const config::ServerConfig& next);
 
   // Control.
   [[nodiscard]] Result<StatusView> GetStatus() override;
@@ -69,6 +74,8 @@ class Server final : public Control {
                                              std::optional<std::uint32_t> round) override;
 
  private:
+  [[nodiscard]] Result<std::uint32_t> UnusedTokens(const std::string& population);
+
   class Impl;
   explicit Server(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -141,4 +141,22 @@ void Server::Impl::OnEvent(const DeviceStruck& struck) {
   });
 }
 
+void Server::Impl::OnEvent(const StoreWaiting& waiting) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waiting.lasted).count();
+  if (waiting.step == StoreWaiting::Step::kEnded) {
+    log_.Write({.event = "disk.ok",
+                .message = fmt::format("the store writes again, after {} s", seconds)});
+    return;
+  }
+  const bool is_new = waiting.step == StoreWaiting::Step::kBegan;
+  log_.Write({.level = LogLevel::kError,
+              .code = waiting.error.code,
+              .event = "disk.critical",
+              .message = fmt::format(
+                  "the store cannot write{}: {}; runs wait, new updates are refused, and it is "
+                  "tried again by itself",
+                  is_new ? "" : fmt::format(" since {} s", seconds), waiting.error.message),
+              .fields = {{"writes", static_cast<std::int64_t>(waiting.writes)}}});
+}
+
 }  // namespace skep::aggregator

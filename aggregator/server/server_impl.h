@@ -36,6 +36,8 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   // server.cc: the loop and the engine's outputs.
   [[nodiscard]] int Wait();
   void Stop(StopKind kind);
+  // Nobody waits for the network's thread any more: SKEP-5401, or why the server ended.
+  void EndQuestions();
 
   // NetworkUser.
   LinkUser& OnDevice(Link& link, Visitor visitor) override;
@@ -57,32 +59,61 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   void Changed(ServerSession& session) override;
   void Ended(ServerSession& session, const Error& why) override;
 
+  // How an operator's question is answered, once.
+  template <class T>
+  using Reply = std::function<void(Result<T>)>;
+
   // What is known of a run, over or not.
   struct RunInfo {
     std::shared_ptr<const RunSpec> spec;  // null: over, or not to be restored
     RunRow row;                           // as stored at the start, or as it began
     bool was_over = false;                // at the start of the server
     std::uint64_t order = 0;              // in which runs were started
+    bool is_stored = true;                // false: its first transaction is on its way
+    std::uint32_t changes = 0;            // of its state that are on their way to the store
+    bool is_put_off = false;              // the store has not taken the latest; it is tried again
+    std::vector<Reply<Done>> waiting;     // for those changes
+    std::optional<std::uint32_t> rounds;  // of one that was over; read when first asked for
   };
   struct KnownDevice {
     DeviceState state = DeviceState::kActive;
     std::vector<Membership> memberships;
   };
 
-  // server_control.cc: runs `ask` on the network's thread and waits. SKEP-5401 after the end.
+  // server_control.cc: runs `ask` on the network's thread and waits. SKEP-5401 after the end, or
+  // the error that ended the server.
   template <class T>
   [[nodiscard]] Result<T> Ask(std::function<Result<T>()> ask);
-  // Waits for the transactions that were given before.
-  void WaitForStore();
+  // The same where the answer comes later, from that thread too.
+  template <class T>
+  [[nodiscard]] Result<T> AskLater(std::function<void(Reply<T>)> ask);
   [[nodiscard]] Result<RunStatus> FindStatus(const std::string& run);
-  [[nodiscard]] std::vector<RunStatus> Statuses() const;
+  [[nodiscard]] std::vector<RunStatus> Statuses();
   [[nodiscard]] std::uint64_t OrderOf(const RunId& run) const;
   [[nodiscard]] StatusView MakeStatus() const;
-  [[nodiscard]] Result<StartedRun> Launch(PreparedRun run, const std::string& request_key);
+  // What speaks against a start, as far as this server knows: `--dry-run` and a start ask both.
+  [[nodiscard]] Status CheckLaunch(const RunSpec& spec, std::uint32_t unused_tokens) const;
+  void Launch(PreparedRun run, const std::string& request_key, std::uint32_t unused_tokens,
+              const Reply<StartedRun>& reply);
+  // Answers once the run's row is stored; its error if it is not to be.
+  void AnswerStored(const StartedRun& started, const Reply<StartedRun>& reply);
   [[nodiscard]] std::optional<StartedRun> FindStarted(const std::string& request_key) const;
+  void Change(const std::string& run, ControlRun::Action action, const Reply<Done>& reply);
+  // Answers once the run goes on no more and the store has it.
+  void AnswerAtRest(const RunId& run, const Reply<Done>& reply);
+  // Answers those who wait for the run's changes if none is on its way.
+  void AnswerChanged(const RunId& run);
+  // True if the run's first transaction was refused: then it never was.
+  bool ForgetUnstored(const RunId& run, const Error& error);
+  void TakeOver(const config::ServerConfig& next);
+  // What a change is answered with that the engine goes on trying to write.
+  [[nodiscard]] static Error PutOff(Error error);
+  // A registry that failed for good ends the server, too.
+  [[nodiscard]] Status Checked(Status status);
   // SKEP-2103: model or update is larger than this server takes.
   [[nodiscard]] Status CheckSizes(const StartedRun& run) const;
   [[nodiscard]] bool IsNameInUse(const std::string& name) const;
+  [[nodiscard]] std::uint32_t ActiveDevices(const std::string& population) const;
   void CountPopulations(std::vector<PopulationView>& populations) const;
 
   // Constant after Start, or thread-safe.
@@ -145,6 +176,8 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   void Do(ArmTimer& arm);
   void Do(CancelTimer& cancel);
   void Do(StartJob& start);
+  void BeginChange(const std::optional<RunId>& run);
+  void EndChange(const std::optional<RunId>& run, const std::optional<Error>& error);
   void Do(RoundPublished&) {}  // AttemptEnded says it, with the counts
   void Do(EngineFailed& failed);
   void Do(Emit& emit);
@@ -165,12 +198,14 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   void OnEvent(const SelectionOpened& opened);
   void OnEvent(const RunEnded& ended);
   void OnEvent(const DeviceStruck& struck);
+  void OnEvent(const StoreWaiting& waiting);
   [[nodiscard]] std::string NameOf(const RunId& run) const;
   [[nodiscard]] std::string LoggedAddress(const std::string& address) const;
 
   // server_sessions.cc
   [[nodiscard]] ServerSession* FindSession(SessionNumber number);
   void OnChecked(UploadNumber upload, const Inspection& inspection);
+  void NoteStoreFault(const Error& error);
   void OnCertificateJudged(SessionNumber number, const Status& judged, std::uint32_t minor);
   void OnEnrolled(const NewDevice& made);
   [[nodiscard]] bool TakeEnrolmentToken(const std::string& address);
@@ -199,13 +234,15 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   std::unordered_map<std::string, std::deque<SteadyTime>> enrolments_;  // attempts by address
   std::uint32_t uploads_ = 0;
   std::uint32_t downloads_ = 0;
+  std::optional<Error> outage_;  // why the store takes no writes for now
   bool has_failed_ = false;
   int exit_code_ = 0;
 
-  std::mutex end_mutex_;  // guards has_ended_ and the questions that wait
+  std::mutex end_mutex_;  // guards has_ended_, its reason and the questions that wait
   bool has_ended_ = false;
+  Error end_{5401, "the aggregator has ended", ""};
   std::uint64_t next_question_ = 1;
-  std::map<std::uint64_t, std::function<void()>> questions_;  // how to give up each
+  std::map<std::uint64_t, std::function<void(const Error&)>> questions_;  // how to give up each
 
   // In the order in which they depend on each other: the workshop's threads end first.
   std::unique_ptr<CertificateService> certificates_;  // the store's thread only
@@ -215,26 +252,29 @@ class Server::Impl final : public NetworkUser, public SessionHost {
 };
 
 template <class T>
-Result<T> Server::Impl::Ask(std::function<Result<T>()> ask) {
+Result<T> Server::Impl::AskLater(std::function<void(Reply<T>)> ask) {
   const auto promise = std::make_shared<std::promise<Result<T>>>();
   std::future<Result<T>> answer = promise->get_future();
   {
     const std::scoped_lock lock(end_mutex_);
-    if (has_ended_) return Error{5401, "the aggregator has ended", ""};
+    if (has_ended_) return Error(end_);
     const std::uint64_t question = next_question_++;
-    questions_[question] = [promise] {
-      promise->set_value(Error{5401, "the aggregator has ended", ""});
-    };
-    network_->Post([this, ask = std::move(ask), promise, question] {
-      Result<T> result = ask();
+    questions_[question] = [promise](const Error& why) { promise->set_value(Error(why)); };
+    const Reply<T> reply = [this, promise, question](Result<T> result) {
       {
         const std::scoped_lock answering(end_mutex_);
         if (questions_.erase(question) == 0) return;
       }
       promise->set_value(std::move(result));
-    });
+    };
+    network_->Post([ask = std::move(ask), reply] { ask(reply); });
   }
   return answer.get();
+}
+
+template <class T>
+Result<T> Server::Impl::Ask(std::function<Result<T>()> ask) {
+  return AskLater<T>([ask = std::move(ask)](const Reply<T>& reply) { reply(ask()); });
 }
 
 }  // namespace skep::aggregator

@@ -13,6 +13,7 @@ constexpr int kNotTrusted = 3101;
 constexpr int kRevoked = 3105;
 constexpr int kHashMismatch = 2110;
 constexpr int kStorageFault = 3405;
+constexpr int kDiskFailed = 4005;
 constexpr int kOverloaded = 3336;
 constexpr int kNotServed = 3401;
 constexpr int kRenewTooOften = 3121;
@@ -100,7 +101,10 @@ void Server::Impl::Join(ServerSession& session, const Greet& greet) {
       if (!row || row->device != device) return Error{kNotTrusted, "certificate not on record", ""};
       if (row->state != CertificateState::kLive) return Error{kRevoked, "certificate replaced", ""};
       SKEP_TRY(store_.CertificateUsed(serial, now));
-      return store_.DeviceSeen(device, now);
+      // When a device was last seen is for people: a full disk keeps nobody out.
+      const Status seen = store_.DeviceSeen(device, now);
+      if (!seen && seen.error().code == kDiskFailed) return seen;
+      return Ok();
     };
     network_->Post(
         [this, number, judged = judge(), minor] { OnCertificateJudged(number, judged, minor); });
@@ -120,6 +124,10 @@ void Server::Impl::OnCertificateJudged(SessionNumber number, const Status& judge
                 .message = "a certificate was used after it had been replaced",
                 .fields = {{"device", session->visitor().device.Hex().substr(0, 6)}}});
   }
+  if (!judged && judged.error().code != kRevoked && judged.error().code != kNotTrusted) {
+    NoteStoreFault(judged.error());
+    return session->Refuse(kOverloaded);  // it may come back later
+  }
   if (!judged || !id) return session->Refuse(judged ? id.error().code : judged.error().code);
   const auto spread = std::min<Nanoseconds>(
       Nanoseconds(std::chrono::seconds(sessions_.size())) / kReconnectsPerSecond,
@@ -134,6 +142,15 @@ void Server::Impl::OnCertificateJudged(SessionNumber number, const Status& judge
                          {"session", static_cast<std::int64_t>(number)},
                          {"address", LoggedAddress(session->visitor().address)}}});
   Tell(ClientJoined{number, known->first, known->second.memberships, minor});
+}
+
+// A request was refused because the store could not answer it.
+void Server::Impl::NoteStoreFault(const Error& error) {
+  if (has_failed_) return;
+  log_.Write({.level = LogLevel::kError,
+              .code = error.code,
+              .event = "store.fault",
+              .message = "a device was sent away: " + error.message});
 }
 
 void Server::Impl::FindPlan(ServerSession& session, const Hash32& plan) {
@@ -174,6 +191,7 @@ void Server::Impl::Offer(ServerSession& session, wire::UploadBegin begin) {
       if (asker == nullptr) return;
       if (prior) return Tell(UploadOffered{number, begin, prior.value()});
       CheckStore(prior.error());
+      NoteStoreFault(prior.error());
       asker->FromEngine(RefuseUpload{number, begin.transfer_id, begin.update_id, kStorageFault});
     });
   });
@@ -185,16 +203,18 @@ void Server::Impl::TakeBody(ServerSession&, aggregator::TakeBody taken) {
   incoming->second.body->Append(taken.data);
   const auto run = runs_.find(incoming->second.attempt.run);
   if (!taken.is_last || run == runs_.end() || !run->second.spec) return;
-  workshop_->OnPool(
-      [this, upload = taken.upload, body = incoming->second.body, spec = run->second.spec] {
-        Inspection inspection;
-        if (body->HasExpectedHash()) {
-          inspection = Inspect(body->bytes(), *spec->model.layout(), spec->admission);
-        } else {
-          inspection = {.code = kHashMismatch, .detail = "the body has another SHA-256"};
-        }
-        network_->Post([this, upload, inspection] { OnChecked(upload, inspection); });
-      });
+  const std::shared_ptr<UploadBody> whole = incoming->second.body;
+  // A close of the round waits for the inspection; it cannot cancel what is here.
+  Tell(UploadArrived{taken.upload});
+  workshop_->OnPool([this, upload = taken.upload, body = whole, spec = run->second.spec] {
+    Inspection inspection;
+    if (body->HasExpectedHash()) {
+      inspection = Inspect(body->bytes(), *spec->model.layout(), spec->admission);
+    } else {
+      inspection = {.code = kHashMismatch, .detail = "the body has another SHA-256"};
+    }
+    network_->Post([this, upload, inspection] { OnChecked(upload, inspection); });
+  });
 }
 
 // The body stays only if the engine wants it written.

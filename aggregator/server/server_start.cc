@@ -276,7 +276,10 @@ Status Server::Impl::Start() {
   }
   // Before the first connection is accepted: the loop takes tasks in order.
   network_->Post([this] { Execute(engine_->Resume(ReadClock())); });
-  thread_ = std::thread([this] { network_->Run(); });
+  thread_ = std::thread([this] {
+    network_->Run();
+    EndQuestions();
+  });
   log_.Write(
       {.event = "service.ready",
        .message = "ready",

@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace skep::aggregator {
+namespace {
+
+constexpr int kContradiction = 4007;
+
+}  // namespace
 
 Workshop::Workshop(Means means)
     : means_(std::move(means)),
@@ -61,7 +66,14 @@ void Workshop::Start(Job job, WallMs now, Done done) {
 
 JobResult Workshop::Commit(const Transaction& transaction, WallMs now) {
   Result<std::uint64_t> applied = means_.store.Apply(transaction, now, means_.bodies);
-  if (!applied) return std::move(applied).error();
+  if (!applied) {
+    // A row that contradicts what is stored is never tried again, and its body not needed.
+    const auto* update = std::get_if<UpdateTx>(&transaction);
+    if (update != nullptr && applied.error().code == kContradiction) {
+      means_.bodies.Forget(update->update.upload);
+    }
+    return std::move(applied).error();
+  }
   return Committed{applied.value()};
 }
 

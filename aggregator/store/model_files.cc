@@ -50,7 +50,10 @@ Status ModelFiles::Put(const Hash32& hash, BytesView bytes) const {
   if (const auto size = Size(hash); size && *size == bytes.size()) return Ok();
   SKEP_TRY(MakeFolder(folder_, fs::path(folder_).parent_path().string()));
   SKEP_TRY(MakeFolder(FolderOf(hash), folder_));
-  return WriteFileAtomically(PathOf(hash), bytes);
+  Status written = WriteFileAtomically(PathOf(hash), bytes);
+  if (written || !Size(hash)) return written;
+  // In place, but its folder was not synced: tried again, it would pass for durable.
+  return Error{4005, written.error().message, "check the disk"};
 }
 
 Result<Bytes> ModelFiles::Get(const Hash32& hash) const {

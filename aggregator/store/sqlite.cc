@@ -115,9 +115,10 @@ Database::Database(Database&&) noexcept = default;
 Database& Database::operator=(Database&&) noexcept = default;
 Database::~Database() = default;
 
-Result<Database> Database::Open(const std::string& path) {
+Result<Database> Database::Open(const std::string& path, Use use) {
   auto state = std::make_unique<State>();
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
+  const int mode = use == Use::kWrite ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+  const int flags = mode | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
   const int code = sqlite3_open_v2(path.c_str(), &state->connection, flags, nullptr);
   if (code != SQLITE_OK) return Translate(code, state->connection).Within(path);
   sqlite3* connection = state->connection;

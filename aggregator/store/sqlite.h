@@ -93,8 +93,9 @@ class Statement {
 
 class Database {
  public:
-  // An existing file (an empty one is an empty database). `is_writable` false: for readers.
-  [[nodiscard]] static Result<Database> Open(const std::string& path);
+  enum class Use { kRead, kWrite };
+  // An existing file (an empty one is an empty database).
+  [[nodiscard]] static Result<Database> Open(const std::string& path, Use use = Use::kWrite);
 
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;

@@ -51,7 +51,23 @@ Status CheckFileSystem(const std::string& folder) {
   return Ok();
 }
 
+// SQLite opens nothing by way of a link, so that nobody can put one in place of a folder.
+Status CheckLinks(const std::string& folder) {
+  std::filesystem::path there;
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(folder, error);
+  for (const std::filesystem::path& part : path) {
+    there /= part;
+    if (!std::filesystem::is_symlink(there, error)) continue;
+    const std::string target = std::filesystem::weakly_canonical(path, error).string();
+    return Error{4004, folder + " leads through the symbolic link " + there.string(),
+                 error ? "name the folder itself" : "name the folder itself: " + target};
+  }
+  return Ok();
+}
+
 Status CheckFolder(const std::string& folder) {
+  SKEP_TRY(CheckLinks(folder));
   struct stat facts {};
   if (::stat(folder.c_str(), &facts) != 0) {
     return Error{4004, folder + ": " + SystemReason(errno), "skep-aggregator init makes it"};
@@ -92,6 +108,23 @@ Status MakeFolder(const std::string& folder) {
   return Error{4004, "cannot make " + folder + ": " + SystemReason(errno), ""};
 }
 
+// Whether a database has a log that was not emptied at its last end.
+bool HasLog(const std::string& path) {
+  struct stat log {};
+  return ::stat((path + "-wal").c_str(), &log) == 0 && log.st_size > 0;
+}
+
+// Whether a process holds the folder; SKEP-4004 if nobody could.
+Result<bool> IsLocked(const std::string& folder) {
+  const std::string name = folder + "/LOCK";
+  const int file = ::open(name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (file < 0 && errno == ENOENT) return false;
+  if (file < 0) return Error{4004, "cannot open " + name + ": " + SystemReason(errno), ""};
+  const bool is_locked = ::flock(file, LOCK_SH | LOCK_NB) != 0;
+  ::close(file);
+  return is_locked;
+}
+
 Status SetClean(Database& database, bool is_clean) {
   return database.Run("UPDATE meta SET value = ? WHERE name = 'is_clean'", is_clean);
 }
@@ -102,12 +135,12 @@ SqliteStore::SqliteStore(const Folder& folder, Database database)
     : folder_(folder), database_(std::move(database)), models_(folder.path) {}
 
 SqliteStore::~SqliteStore() {
-  if (!broken_) {
+  if (!broken_ && !is_reader_) {
     const Status marked = SetClean(database_, true);
     if (marked) (void)database_.Checkpoint(true);
   }
   { const Database closes_before_the_lock = std::move(database_); }
-  ::close(folder_.lock);
+  if (folder_.lock >= 0) ::close(folder_.lock);
 }
 
 Result<SqliteStore::Folder> SqliteStore::LockFolder(const std::string& path) {
@@ -135,6 +168,7 @@ Result<SqliteStore::Folder> SqliteStore::LockFolder(const std::string& path) {
 Result<std::unique_ptr<SqliteStore>> SqliteStore::Create(const std::string& folder,
                                                          const FederationId& federation,
                                                          WallMs now) {
+  SKEP_TRY(CheckLinks(folder));
   SKEP_TRY(MakeFolder(folder));
   SKEP_TRY(CheckFolder(folder));
   const std::string path = DatabasePath(folder);
@@ -167,8 +201,7 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::Open(
     return Error{4004, "there is no store in " + folder, "skep-aggregator init makes one"};
   }
   SKEP_ASSIGN(const Folder locked, LockFolder(folder));
-  struct stat log {};
-  const bool had_log = ::stat((path + "-wal").c_str(), &log) == 0 && log.st_size > 0;
+  const bool had_log = HasLog(path);
   Result<Database> database = Database::Open(path);
   if (!database) {
     ::close(locked.lock);
@@ -182,11 +215,46 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::Open(
   return store;
 }
 
+Result<std::unique_ptr<SqliteStore>> SqliteStore::OpenForReading(
+    const std::string& folder, const std::optional<FederationId>& expected) {
+  SKEP_TRY(CheckFolder(folder));
+  const std::string path = DatabasePath(folder);
+  if (!Exists(path)) {
+    return Error{4004, "there is no store in " + folder, "skep-aggregator init makes one"};
+  }
+  SKEP_ASSIGN(const bool is_in_use, IsLocked(folder));
+  const bool had_log = HasLog(path);
+  SKEP_ASSIGN(Database database, Database::Open(path, Database::Use::kRead));
+  std::unique_ptr<SqliteStore> store(new SqliteStore({folder, -1}, std::move(database)));
+  store->is_reader_ = true;
+  store->is_in_use_ = is_in_use;
+  store->is_doubtful_ = had_log;
+  SKEP_TRY(store->Inspect(expected));
+  return store;
+}
+
 Status SqliteStore::Recover(const std::optional<FederationId>& expected, bool had_log) {
   // What a failed sync left only in memory is written again before anything is read.
   if (had_log) SKEP_TRY(database_.Checkpoint(true));
-  SKEP_TRY(CheckSchema(database_));
+  is_doubtful_ = had_log;
+  SKEP_TRY(Inspect(expected));
   SKEP_TRY(Configure(database_));
+  SKEP_TRY(CheckPages());
+  SKEP_TRY(SetClean(database_, false));
+  SKEP_TRY(models_.RemoveOthers([&](const Hash32& hash) {
+    const auto named = database_.Number("SELECT 1 FROM blobs WHERE sha256 = ?", hash);
+    return !named || named->has_value();  // in doubt it stays
+  }));
+  return database_.Checkpoint(false);
+}
+
+Status SqliteStore::CheckPages() {
+  // A database that is being used is never marked clean.
+  return is_doubtful_ && !is_in_use_ ? QuickCheck(database_) : Ok();
+}
+
+Status SqliteStore::Inspect(const std::optional<FederationId>& expected) {
+  SKEP_TRY(CheckSchema(database_));
   SKEP_TRY(database_.ForEach("SELECT value FROM meta WHERE name = 'federation'",
                              [&](const Statement& row) {
                                federation_ = row.Id<FederationId>(0);
@@ -200,18 +268,17 @@ Status SqliteStore::Recover(const std::optional<FederationId>& expected, bool ha
   }
   SKEP_ASSIGN(const std::optional<std::int64_t> is_clean,
               database_.Number("SELECT value FROM meta WHERE name = 'is_clean'"));
-  if (had_log || is_clean.value_or(0) == 0) SKEP_TRY(QuickCheck(database_));
-  SKEP_TRY(SetClean(database_, false));
-  SKEP_TRY(models_.RemoveOthers([&](const Hash32& hash) {
-    const auto named = database_.Number("SELECT 1 FROM blobs WHERE sha256 = ?", hash);
-    return !named || named->has_value();  // in doubt it stays
-  }));
-  return database_.Checkpoint(false);
+  is_doubtful_ = is_doubtful_ || is_clean.value_or(0) == 0;
+  return Ok();
 }
 
 Status SqliteStore::Commit() {
   if (Status committed = database_.Execute("COMMIT"); !committed) return committed;
-  if (database_.wal_pages() > kLargestLogPages) return database_.Checkpoint(false);
+  if (database_.wal_pages() <= kLargestLogPages) return Ok();
+  // The transaction is durable in the log. A checkpoint without room comes with a later one; one
+  // whose sync failed breaks the store.
+  Status moved = database_.Checkpoint(false);
+  if (!moved && (moved.error().code == 4005 || moved.error().code == 4006)) return moved;
   return Ok();
 }
 
@@ -326,6 +393,31 @@ Result<std::optional<OpenRound>> SqliteStore::Attempt(const AttemptKey& key) {
   if (!place) return std::optional<OpenRound>();
   SKEP_ASSIGN(OpenRound round, LoadRound(database_, key, *place));
   return std::optional(std::move(round));
+}
+
+Result<std::vector<EndCount>> SqliteStore::EndCounts(const RunId& run) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<EndCount> found;
+  SKEP_TRY(database_.ForEach(
+      "SELECT rounds.round, kind, attempt, assignments.state, assignments.code, count(*)"
+      " FROM rounds JOIN assignments ON assignments.round = rounds.position WHERE run = ?"
+      " AND assignments.state IN ('declined', 'refused', 'failed')"
+      " GROUP BY rounds.position, assignments.state, assignments.code"
+      " ORDER BY rounds.position, assignments.state, count(*) DESC, assignments.code",
+      [&](const Statement& row) -> Status {
+        EndCount count;
+        count.key = {.run = run,
+                     .round = row.Int<std::uint32_t>(0),
+                     .kind = static_cast<TaskKind>(row.Int<std::uint32_t>(1)),
+                     .attempt = row.Int<std::uint32_t>(2)};
+        SKEP_ASSIGN(count.state, FromWord<AssignmentState>(kAssignmentStates, row.Text(3)));
+        count.code = row.Int<int>(4);
+        count.count = row.Int<std::uint32_t>(5);
+        found.push_back(count);
+        return Ok();
+      },
+      run));
+  return found;
 }
 
 Result<std::vector<Participation>> SqliteStore::Participations(const RunId& run) {

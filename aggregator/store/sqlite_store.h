@@ -28,6 +28,14 @@ struct BoundPorts {
   friend bool operator==(const BoundPorts&, const BoundPorts&) = default;
 };
 
+// How many devices of an attempt ended in one way, by SKEP number.
+struct EndCount {
+  AttemptKey key;
+  AssignmentState state = AssignmentState::kDeclined;
+  int code = 0;
+  std::uint32_t count = 0;
+};
+
 // How often a device contributed to a run, and when last.
 struct Participation {
   DeviceId device;
@@ -47,10 +55,18 @@ class SqliteStore final : public Store, public Registry {
   // damaged, 4012 and 4013 schema, 4018 of another federation than `expected`.
   [[nodiscard]] static Result<std::unique_ptr<SqliteStore>> Open(
       const std::string& folder, const std::optional<FederationId>& expected);
+  // The same checks for who only looks, also while another process holds the folder: every read
+  // works, every change is refused (SKEP-4004), and nothing stored changes.
+  [[nodiscard]] static Result<std::unique_ptr<SqliteStore>> OpenForReading(
+      const std::string& folder, const std::optional<FederationId>& expected);
+  // SKEP-4006 after an end that was not clean; recovery asks, who only looks has to.
+  [[nodiscard]] Status CheckPages();
   // Marks the end as clean and empties the log, unless a sync failed before.
   ~SqliteStore() override;
 
   [[nodiscard]] const FederationId& federation() const { return federation_; }
+  // Of one that was opened for reading: whether another process held the folder then.
+  [[nodiscard]] bool is_in_use() const { return is_in_use_; }
   [[nodiscard]] Result<BoundPorts> Ports();
   [[nodiscard]] Status SetPorts(const BoundPorts& ports);
   // The public half of the key that signs tasks, as devices know it; nothing before `init`.
@@ -60,6 +76,8 @@ class SqliteStore final : public Store, public Registry {
   // For people and audits: every attempt of a run, in the order of opening, and one in full.
   [[nodiscard]] Result<std::vector<RoundRow>> Attempts(const RunId& run);
   [[nodiscard]] Result<std::optional<OpenRound>> Attempt(const AttemptKey& key);
+  // Of every attempt of a run, in the order of opening: declined, refused and failed.
+  [[nodiscard]] Result<std::vector<EndCount>> EndCounts(const RunId& run);
   [[nodiscard]] Result<std::vector<Participation>> Participations(const RunId& run);
 
   // Store.
@@ -109,6 +127,8 @@ class SqliteStore final : public Store, public Registry {
   SqliteStore(const Folder& folder, Database database);
   [[nodiscard]] static Result<Folder> LockFolder(const std::string& path);
   [[nodiscard]] Status Recover(const std::optional<FederationId>& expected, bool had_log);
+  // What recovery reads and judges, without a change.
+  [[nodiscard]] Status Inspect(const std::optional<FederationId>& expected);
   // Runs `change` as one transaction: all of it, durable, or nothing.
   template <class Change>
   auto InTransaction(Change change) -> decltype(change());
@@ -121,6 +141,9 @@ class SqliteStore final : public Store, public Registry {
   Database database_;
   ModelFiles models_;
   FederationId federation_;
+  bool is_reader_ = false;
+  bool is_in_use_ = false;
+  bool is_doubtful_ = false;     // its last end was not clean
   std::optional<Error> broken_;  // the first failed sync or commit
 };
 

@@ -53,7 +53,7 @@ Agent::Agent(AgentSettings settings, Storage& storage, Identity& identity, State
       device_(identity, [&loop] { return loop.Clock().wall; }) {}
 
 Agent::~Agent() {
-  if (job_ != nullptr) job_->cancelled = true;
+  if (job_ != nullptr) job_->gate.Stop();
 }
 
 Outcome Agent::Run() {
@@ -100,7 +100,10 @@ void Agent::Begin() {
       std::min<Nanoseconds>(Milliseconds(std::min<WallMs>(early, 8 * kDayMs)), kLongestRest);
   if (wait == Nanoseconds{}) return Connect();
   if (settings_.once) {
-    return Conclude({.code = 0, .why = "told to come back in " + SpanText(wait)});
+    const std::string next = "the next check-in is in " + SpanText(wait) + ", at " +
+                             UtcText(now.wall + early) + " (told by the aggregator)";
+    log_.Info("nothing done: " + next + "; `run` without --once waits for it");
+    return Conclude({.code = 0, .why = next});
   }
   log_.Info("next check-in in " + SpanText(wait) + " (told by the aggregator)");
   loop_.After(wait, [this] { Connect(); });
@@ -119,13 +122,7 @@ Status Agent::CheckBeforeConnecting() const {
   SKEP_TRY(CheckClock(now));
   SKEP_TRY(CheckCertificate(identity_, now));
   SKEP_TRY(CheckEligible(settings_.config.eligibility, ProbeConditions()));
-  DayTraffic today = state_.today;
-  today.TurnTo(now);
-  if (today.total() >= settings_.config.limits.bytes_per_day) {
-    return Error{7408, AmountText(today.total()) + " were sent and received today",
-                 "raise limits.bytes_per_day"};
-  }
-  return Ok();
+  return CheckDayTraffic(state_.today, 1, settings_.config.limits.bytes_per_day, now);
 }
 
 void Agent::Connect() {
@@ -146,7 +143,8 @@ void Agent::Connect() {
 void Agent::Postpone(const Error& why) {
   if (settings_.once) return Conclude({.code = why.code, .why = why.message});
   Nanoseconds wait = std::max(kNotEligiblePause, settings_.config.limits.between_runs);
-  if (why.code == 7408) wait = Milliseconds(kDayMs - loop_.Clock().wall % kDayMs);
+  const WallMs now = loop_.Clock().wall;
+  if (why.code == 7408) wait = Milliseconds(EndOfDay(now) - now);
   if (const auto line = reach_.Failed(loop_.Clock().steady, why, wait)) log_.Info(*line);
   loop_.After(wait, [this] { Connect(); });
 }
@@ -337,7 +335,7 @@ void Agent::OnSignal(int number) {
 void Agent::Conclude(Outcome outcome) {
   if (outcome_) return;
   outcome_ = std::move(outcome);
-  if (job_ != nullptr) job_->cancelled = true;
+  if (job_ != nullptr) job_->gate.Stop();
   CountTraffic();
   link_.reset();
   loop_.Stop();

@@ -7,7 +7,6 @@
 // Source: Skep protocol 1.0, sections 6.2, 8 and 13; Skep client library, sections 6 to 8.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "client/agent/device.h"
+#include "client/agent/duty_gate.h"
 #include "client/agent/history.h"
 #include "client/agent/identity.h"
 #include "client/agent/loop.h"
@@ -76,8 +76,9 @@ class Agent final : public LinkEvents {
   };
   // A task in the worker's hands.
   struct Job {
+    explicit Job(double share) : gate(share) {}
     client::StartTraining task;
-    std::atomic<bool> cancelled{false};
+    DutyGate gate;
   };
   // What is told about it once the aggregator has it.
   struct Effort {
@@ -178,6 +179,7 @@ class Agent final : public LinkEvents {
   Link::Traffic since_entry_;                 // bytes since the last line of the history
   WallMs last_work_ = 0;
   int last_trouble_ = 0;  // how the last task ended, 0: well
+  std::string last_trouble_text_;
   WallMs renews_at_ = 0;
   std::optional<SteadyTime> deadline_;
 

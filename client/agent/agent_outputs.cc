@@ -86,7 +86,7 @@ void Agent::Do(client::ReceiveBody& body) {
 }
 
 void Agent::Do(client::StopTraining&) {
-  if (job_ != nullptr) job_->cancelled = true;
+  if (job_ != nullptr) job_->gate.Stop();
 }
 
 void Agent::Do(client::ArmTimer& timer) {
@@ -135,7 +135,10 @@ bool Agent::GivesUp() {
 void Agent::Do(client::Finished& finished) {
   const bool is_failed_work = settings_.once && finished.code == 0 && last_trouble_ != 0;
   Outcome outcome{.code = finished.code, .why = std::move(finished.why)};
-  if (is_failed_work) outcome.code = last_trouble_;
+  if (is_failed_work) {
+    outcome.code = last_trouble_;
+    if (!last_trouble_text_.empty()) outcome.why = last_trouble_text_;
+  }
   // Why the connection was not to be trusted says more than the session can.
   if (last_failure_ && last_failure_->code == finished.code) outcome.why = last_failure_->message;
   Conclude(std::move(outcome));
@@ -151,7 +154,10 @@ void Agent::Do(client::Note& note) {
   if (note.kind == Kind::kContributed) last_trouble_ = 0;
   const bool is_trouble = note.kind == Kind::kRefused || note.kind == Kind::kDeclined ||
                           (note.kind == Kind::kProblem && !note.task.run_id.IsZero());
-  if (is_trouble) last_trouble_ = note.code;
+  if (is_trouble) {
+    last_trouble_ = note.code;
+    last_trouble_text_ = EscapePeerText(note.text);
+  }
   const bool ends_update = note.kind == Kind::kContributed || note.kind == Kind::kRefused;
   const bool is_failure = note.kind == Kind::kProblem && note.code >= 7000 && note.code < 9000;
   if (!ends_update && !is_failure) return;

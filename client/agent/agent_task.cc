@@ -33,17 +33,10 @@ std::optional<Error> Agent::Refusal(const wire::Manifest& manifest) const {
   if (now.wall < last_work_ + static_cast<WallMs>(rest.count())) {
     return Error{7409, "the last contribution was less than limits.between_runs ago", ""};
   }
-  DayTraffic today = state_.today;
-  today.TurnTo(now.wall);
   const bool is_training = manifest.kind == wire::TaskKind::kTrain;
   const std::uint64_t needed = manifest.model_bytes * (is_training ? 2 : 1);
-  if (today.total() + needed > config.limits.bytes_per_day) {
-    return Error{7408,
-                 fmt::format("{} of {} were sent and received today, the task takes {}",
-                             AmountText(today.total()), AmountText(config.limits.bytes_per_day),
-                             AmountText(needed)),
-                 "raise limits.bytes_per_day"};
-  }
+  fit = CheckDayTraffic(state_.today, needed, config.limits.bytes_per_day, now.wall);
+  if (!fit.has_value()) return std::move(fit).error();
   if (storage_.BytesUsed() + needed > config.limits.storage ||
       storage_.BytesFree() < needed + needed / 8) {
     return Error{7405, "no room on disk for the update", "free space, or raise limits.storage"};
@@ -121,8 +114,8 @@ ThreadPool& Agent::Worker() {
 }
 
 void Agent::Do(client::StartTraining& task) {
-  if (job_ != nullptr) job_->cancelled = true;  // its result is not wanted any more
-  auto job = std::make_shared<Job>();
+  if (job_ != nullptr) job_->gate.Stop();  // its result is not wanted any more
+  auto job = std::make_shared<Job>(settings_.config.limits.cpu);
   job->task = std::move(task);
   job_ = job;
   Worker().Post([this, job, rows = task_rows_](std::size_t) {
@@ -145,8 +138,8 @@ Agent::Trained Agent::Work(Job& job, const LocalData& data) {
       .update = Error{7406, "not trained", ""}};
   if (trainer_ == nullptr) trainer_ = client::MakeBuiltInTrainer(settings_.isa);
   const SteadyTime began = ReadClock().steady;
-  trained.update = client::RunTask(job.task, data.rows, *trainer_, scratch_, &job.cancelled,
-                                   &trained.effort.report);
+  trained.update =
+      client::RunTask(job.task, data.rows, *trainer_, scratch_, &job.gate, &trained.effort.report);
   const Nanoseconds took = ReadClock().steady - began;
   trained.effort.seconds = Seconds(took);
   if (!trained.update.has_value()) return trained;

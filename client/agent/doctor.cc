@@ -1,5 +1,6 @@
 #include "client/agent/doctor.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "client/agent/conditions.h"
+#include "client/agent/history.h"
 #include "client/agent/identity.h"
 #include "client/agent/local_data.h"
 #include "client/agent/reach.h"
@@ -221,7 +223,40 @@ class Doctor {
     }
     for (const std::string& note : local->notes) text += "; " + note;
     Well("data", std::move(text));
+    ExamineTraffic(local->expected);
     return Ok();
+  }
+
+  // A limit that ends the day's work early is no fault, but one wants to know before.
+  void ExamineTraffic(const std::optional<ExpectedWork>& expected) {
+    const std::uint64_t limit = settings_.config.limits.bytes_per_day;
+    DayTraffic today = state_.today;
+    today.TurnTo(loop_.Clock().wall);
+    const std::uint64_t left = limit - std::min(limit, today.total());
+    std::string text = AmountText(today.total()) + " of " + AmountText(limit) + " used today";
+    const std::optional<std::uint64_t> task = BytesOfTask(expected);
+    if (task) {
+      text += fmt::format("; a task takes about {}, which leaves {} today", AmountText(*task),
+                          left / *task);
+    }
+    const double all = expected && task ? expected->tasks * static_cast<double>(*task) : 0;
+    if (all > static_cast<double>(left)) {
+      text = fmt::format(
+          "warning: {}; the experiment has about {:.0f} for each client ({}): raise "
+          "limits.bytes_per_day, or the rest waits for the next day",
+          text, std::max(1.0, expected->tasks), AmountText(static_cast<std::uint64_t>(all)));
+    }
+    Well("traffic", std::move(text));
+  }
+
+  // Down and up: as the last one was, or as the experiment's model is.
+  [[nodiscard]] std::optional<std::uint64_t> BytesOfTask(
+      const std::optional<ExpectedWork>& expected) const {
+    if (expected && expected->model_bytes > 0) return 2 * expected->model_bytes;
+    for (const HistoryEntry& entry : ReadHistory(*storage_, 1)) {
+      if (entry.outcome == "contributed" && entry.up + entry.down > 0) return entry.up + entry.down;
+    }
+    return std::nullopt;
   }
 
   Status ExamineEligibility() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crypto/pki/request.h"
+#include "shared/base/error_catalogue.h"
 #include "shared/base/log.h"
 #include "shared/base/try.h"
 
@@ -27,8 +28,10 @@ class Exchange final : public LinkEvents {
     if (auto* result = std::get_if<wire::EnrolResult>(&message)) {
       answer_ = std::move(*result);
     } else if (const auto* error = std::get_if<wire::PeerError>(&message)) {
-      answer_ = Error{static_cast<int>(error->code),
-                      "the aggregator refuses the enrolment: " + EscapePeerText(error->text), ""};
+      const auto code = static_cast<int>(error->code);
+      const ErrorEntry* known = FindError(code);
+      answer_ = Error{code, "the aggregator refuses the enrolment: " + EscapePeerText(error->text),
+                      known != nullptr ? std::string(known->remedy) : std::string()};
     } else {
       answer_ = Error{3302, "the aggregator did not answer the enrolment", ""};
     }

@@ -9,7 +9,6 @@
 #include <boost/json/object.hpp>
 
 #include "client/agent/json_object.h"
-#include "client/agent/private_file.h"
 #include "shared/base/file.h"
 #include "shared/base/try.h"
 
@@ -67,7 +66,7 @@ Status Thin(const Storage& storage, WallMs now) {
   entries.resize((entries.size() + 1) / 2);
   std::string text;
   for (auto at = entries.rbegin(); at != entries.rend(); ++at) text += LineOf(*at);
-  return WritePrivateFile(PathOf(storage), AsBytes(text));
+  return WriteFileAtomically(PathOf(storage), AsBytes(text), FileMode::kPrivate);
 }
 
 }  // namespace
@@ -76,7 +75,7 @@ Status AppendHistory(const Storage& storage, const HistoryEntry& entry) {
   std::error_code not_there;
   const std::uintmax_t size = std::filesystem::file_size(PathOf(storage), not_there);
   if (!not_there && size > kLargestHistory) SKEP_TRY(Thin(storage, entry.time));
-  return AppendPrivateFile(PathOf(storage), AsBytes(LineOf(entry)));
+  return AppendToFile(PathOf(storage), AsBytes(LineOf(entry)), FileMode::kPrivate);
 }
 
 std::vector<HistoryEntry> ReadHistory(const Storage& storage, std::size_t most) {

@@ -9,7 +9,6 @@
 #include <boost/json/object.hpp>
 
 #include "client/agent/json_object.h"
-#include "client/agent/private_file.h"
 #include "crypto/signature.h"
 #include "shared/base/file.h"
 #include "shared/base/try.h"
@@ -58,7 +57,8 @@ std::string KeyText(const PinnedKey& pinned) {
 Status StoreKey(const Storage& storage, const PinnedKey& pinned) {
   SKEP_TRY(MakePrivateFolder(SigningFolder(storage)));
   const std::string name = crypto::KeyIdOf(pinned.key).Hex() + ".pub";
-  return WritePrivateFile(SigningFolder(storage) + "/" + name, AsBytes(KeyText(pinned)));
+  return WriteFileAtomically(SigningFolder(storage) + "/" + name, AsBytes(KeyText(pinned)),
+                             FileMode::kPrivate);
 }
 
 Result<PinnedKey> ReadKey(const std::string& path) {
@@ -147,7 +147,7 @@ Status CompleteRenewal(const Storage& storage, const std::string& path,
   SKEP_ASSIGN(std::vector<crypto::Certificate> renewed, ReadCertificates(next));
   if (!renewed.front().BelongsTo(key)) return Ok();
   chain = std::move(renewed);
-  return storage.is_locked() ? MovePrivateFile(next, path) : Ok();
+  return storage.is_locked() ? MoveFile(next, path) : Ok();
 }
 
 Result<net::Credentials> ReadOwn(const Storage& storage) {
@@ -188,13 +188,16 @@ Status StoreIdentity(const Storage& storage, const crypto::PrivateKey& key, cons
     SKEP_ASSIGN(const crypto::Certificate issuer, crypto::Certificate::FromDer(der));
     chain += issuer.ToPem();
   }
-  SKEP_TRY(WritePrivateFile(storage.Path("identity/certificate.pem"), AsBytes(chain)));
-  SKEP_TRY(WritePrivateFile(storage.Path("identity/server-ca.pem"), AsBytes(authorities)));
+  SKEP_TRY(WriteFileAtomically(storage.Path("identity/certificate.pem"), AsBytes(chain),
+                               FileMode::kPrivate));
+  SKEP_TRY(WriteFileAtomically(storage.Path("identity/server-ca.pem"), AsBytes(authorities),
+                               FileMode::kPrivate));
   for (const wire::PublicKey& signing_key : answer.signing_keys) {
     SKEP_TRY(StoreKey(storage, {.key = signing_key, .retires_at = 0}));
   }
   // Last: with it the device is enrolled.
-  return WritePrivateFile(EnrolmentPath(storage), AsBytes(EnrolmentJson(answer, now)));
+  return WriteFileAtomically(EnrolmentPath(storage), AsBytes(EnrolmentJson(answer, now)),
+                             FileMode::kPrivate);
 }
 
 Result<Identity> LoadIdentity(const Storage& storage) {
@@ -268,7 +271,8 @@ Status PinKey(const Storage& storage, Identity& identity, const wire::SigningKey
       ++at;
       continue;
     }
-    SKEP_TRY(RemovePrivate(SigningFolder(storage) + "/" + crypto::KeyIdOf(at->key).Hex() + ".pub"));
+    SKEP_TRY(
+        RemoveWithContent(SigningFolder(storage) + "/" + crypto::KeyIdOf(at->key).Hex() + ".pub"));
     at = keys.erase(at);
   }
   if (keys.size() >= kMostKeys) return Error{3133, "more than four signing keys", ""};

@@ -15,6 +15,7 @@
 #include "shared/data/experiment_data.h"
 #include "shared/data/partition.h"
 #include "shared/data/reader.h"
+#include "shared/model/model_spec.h"
 
 namespace skep::agent {
 namespace {
@@ -122,6 +123,26 @@ config::DataFacts FactsOf(const data::LoadedData& loaded) {
   return facts;
 }
 
+// The plan decides in the end; this is what the experiment would make of it.
+std::optional<ExpectedWork> ExpectedOf(const config::Experiment& experiment) {
+  const config::ModelConfig& wanted = experiment.model;
+  Result<std::vector<std::string>> lines = wanted.layers;
+  if (wanted.architecture != "layers") {
+    lines = model::PresetLines(wanted.architecture, {.input = wanted.input,
+                                                     .classes = wanted.classes,
+                                                     .hidden = wanted.hidden,
+                                                     .activation = wanted.activation,
+                                                     .normalization = wanted.normalization});
+  }
+  if (!lines.has_value()) return std::nullopt;
+  const auto model = model::ModelSpec::Parse(wanted.input, std::move(lines).value());
+  if (!model.has_value()) return std::nullopt;
+  const config::TrainingConfig& training = experiment.training;
+  return ExpectedWork{.model_bytes = model->layout()->values() * sizeof(float),
+                      .tasks = static_cast<double>(training.rounds) * training.clients_per_round /
+                               std::max<std::uint32_t>(experiment.data.num_clients, 1)};
+}
+
 // The steps of a simulation's preparation, so that part k here holds the rows of client k there.
 Result<LocalData> LoadPart(const config::ClientConfig& config, ClientNumber number,
                            const std::optional<data::DataSpec>& plan, std::uint32_t text_length) {
@@ -147,7 +168,7 @@ Result<LocalData> LoadPart(const config::ClientConfig& config, ClientNumber numb
                  "set data.part, or raise data.num_clients of the experiment"};
   }
   const data::ClientPart& own = partition.clients[part];
-  return LocalData{Compact(source, own, false), own.name, source.notes};
+  return LocalData{Compact(source, own, false), own.name, source.notes, ExpectedOf(experiment)};
 }
 
 }  // namespace

@@ -21,10 +21,17 @@
 
 namespace skep::agent {
 
+// What an experiment says about the work of one of its clients.
+struct ExpectedWork {
+  std::uint64_t model_bytes = 0;  // of one direction
+  double tasks = 0;               // on average, in the whole run
+};
+
 struct LocalData {
   client::LocalData rows;
-  std::string owner;               // whose rows these are, where owners have names
-  std::vector<std::string> notes;  // warnings of the reader, complete sentences
+  std::string owner;                       // whose rows these are, where owners have names
+  std::vector<std::string> notes;          // warnings of the reader, complete sentences
+  std::optional<ExpectedWork> expected{};  // of a part of an experiment
 };
 
 // What the data of a device say by themselves.

@@ -1,7 +1,7 @@
 #include "client/agent/renewal.h"
 
-#include "client/agent/private_file.h"
 #include "crypto/pki/request.h"
+#include "shared/base/file.h"
 #include "shared/base/try.h"
 
 namespace skep::agent {
@@ -48,10 +48,11 @@ Status FinishRenewal(const Storage& storage, Identity& identity, const wire::Ren
     chain.push_back(std::move(issuer));
   }
   // With both on disk the pair is complete; which of the two is in use, the names say.
-  SKEP_TRY(WritePrivateFile(storage.Path("identity/next-certificate.pem"), AsBytes(pem)));
-  SKEP_TRY(MovePrivateFile(NextKeyPath(storage), storage.Path("identity/key.pem")));
-  SKEP_TRY(MovePrivateFile(storage.Path("identity/next-certificate.pem"),
-                           storage.Path("identity/certificate.pem")));
+  SKEP_TRY(WriteFileAtomically(storage.Path("identity/next-certificate.pem"), AsBytes(pem),
+                               FileMode::kPrivate));
+  SKEP_TRY(MoveFile(NextKeyPath(storage), storage.Path("identity/key.pem")));
+  SKEP_TRY(MoveFile(storage.Path("identity/next-certificate.pem"),
+                    storage.Path("identity/certificate.pem")));
   identity.own = {std::move(certificate), std::move(key), std::move(chain)};
   return Ok();
 }

@@ -5,8 +5,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include <fmt/format.h>
+
 #include "client/agent/json_object.h"
-#include "client/agent/private_file.h"
+#include "client/agent/reach.h"
+#include "shared/base/file.h"
 #include "shared/base/try.h"
 
 namespace skep::agent {
@@ -96,6 +99,23 @@ void DayTraffic::TurnTo(WallMs wall) {
   if (now != day) *this = {.day = now, .up = 0, .down = 0};
 }
 
+WallMs EndOfDay(WallMs wall) {
+  return (wall / kDayMs + 1) * kDayMs;
+}
+
+Status CheckDayTraffic(DayTraffic today, std::uint64_t needed, std::uint64_t limit, WallMs now) {
+  today.TurnTo(now);
+  if (today.total() + needed <= limit) return Ok();
+  const WallMs end = EndOfDay(now);
+  const std::string task = needed <= 1 ? "" : ", a task takes " + AmountText(needed);
+  return Error{7408,
+               fmt::format("limits.bytes_per_day is {}: {} were sent and received today{}; goes on "
+                           "at {}, in {}",
+                           AmountText(limit), AmountText(today.total()), task, UtcText(end),
+                           SpanText(Milliseconds(end - now))),
+               "raise limits.bytes_per_day"};
+}
+
 Result<State> LoadState(const Storage& storage) {
   const std::string path = storage.Path("state.json");
   if (!Exists(path)) return State{};
@@ -116,7 +136,8 @@ Status SaveState(const Storage& storage, const State& state) {
   json::array seen;
   for (const client::SeenTask& one : state.memory.seen) seen.emplace_back(SeenJson(one));
   fields["seen"] = std::move(seen);
-  return WritePrivateFile(storage.Path("state.json"), AsBytes(JsonLine(fields)));
+  return WriteFileAtomically(storage.Path("state.json"), AsBytes(JsonLine(fields)),
+                             FileMode::kPrivate);
 }
 
 }  // namespace skep::agent

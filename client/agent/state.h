@@ -26,6 +26,14 @@ struct DayTraffic {
   [[nodiscard]] std::uint64_t total() const { return up + down; }
 };
 
+// When the day of `wall` is over, UTC.
+[[nodiscard]] WallMs EndOfDay(WallMs wall);
+
+// SKEP-7408 if `today`, moved to the day of `now`, and `needed` more bytes (at least one) are above
+// `limit`: names the limit, what was used, and when it goes on.
+[[nodiscard]] Status CheckDayTraffic(DayTraffic today, std::uint64_t needed, std::uint64_t limit,
+                                     WallMs now);
+
 struct State {
   std::string population;  // whose client number `memory.client` is
   client::SessionMemory memory;

@@ -16,7 +16,6 @@
 
 #include <fmt/format.h>
 
-#include "client/agent/private_file.h"
 #include "shared/base/file.h"
 #include "shared/base/try.h"
 
@@ -89,7 +88,7 @@ Result<Storage> Storage::Create(const std::string& folder) {
   SKEP_TRY(MakePrivateFolder(storage.Path("identity")));
   SKEP_TRY(MakePrivateFolder(storage.Path("work")));
   // Last: a folder with it is complete.
-  if (is_new) SKEP_TRY(WritePrivateFile(format, AsBytes(FormatText())));
+  if (is_new) SKEP_TRY(WriteFileAtomically(format, AsBytes(FormatText()), FileMode::kPrivate));
   SKEP_TRY(storage.CheckFormat());
   return storage;
 }

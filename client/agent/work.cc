@@ -11,7 +11,6 @@
 #include <boost/json/object.hpp>
 
 #include "client/agent/json_object.h"
-#include "client/agent/private_file.h"
 #include "shared/base/file.h"
 #include "shared/base/sha256.h"
 #include "shared/base/try.h"
@@ -113,15 +112,16 @@ Result<client::PendingUpdate> ReadUpdate(const std::string& folder) {
 Status StoreUpdate(const Storage& storage, const client::PendingUpdate& update) {
   const std::string folder = FolderOf(storage, update.task);
   SKEP_TRY(MakePrivateFolder(folder));
-  SKEP_TRY(WritePrivateFile(folder + "/update.bin", *update.body.bytes));
-  return WritePrivateFile(folder + "/update.json", AsBytes(JsonLine(UpdateJson(update))));
+  SKEP_TRY(WriteFileAtomically(folder + "/update.bin", *update.body.bytes, FileMode::kPrivate));
+  return WriteFileAtomically(folder + "/update.json", AsBytes(JsonLine(UpdateJson(update))),
+                             FileMode::kPrivate);
 }
 
 Status DropUpdate(const Storage& storage, const wire::TaskRef& task) {
   const std::string folder = FolderOf(storage, task);
   // What makes it whole goes first, so that an interrupted removal leaves nothing to send.
-  SKEP_TRY(RemovePrivate(folder + "/update.json"));
-  return RemovePrivate(folder);
+  SKEP_TRY(RemoveWithContent(folder + "/update.json"));
+  return RemoveWithContent(folder);
 }
 
 Result<Recovered> RecoverUpdate(const Storage& storage) {
@@ -140,7 +140,7 @@ Result<Recovered> RecoverUpdate(const Storage& storage) {
       continue;
     }
     if (Exists(folder + "/update.json")) recovered.damaged.push_back(folder);
-    SKEP_TRY(RemovePrivate(folder));
+    SKEP_TRY(RemoveWithContent(folder));
   }
   return recovered;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 #include "shared/base/try.h"
@@ -50,11 +51,26 @@ bool SyncFolderOf(const std::string& path) {
   return file.number() >= 0 && ::fsync(file.number()) == 0;
 }
 
-bool WritePartial(const std::string& path, BytesView content) {
+mode_t BitsOf(FileMode mode) {
+  return mode == FileMode::kPrivate ? 0600 : 0644;
+}
+
+// A new file, under a name that nobody has open.
+bool WritePartial(const std::string& path, BytesView content, FileMode mode) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return false;
   FileDescriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, BitsOf(mode)));
   return file.number() >= 0 && WriteAll(file.number(), content) &&
          ::fdatasync(file.number()) == 0 && file.Close();
+}
+
+Error CannotWrite(const std::string& path, int error) {
+  return Error{4001, "cannot write " + path + ": " + SystemReason(error), ""};
+}
+
+Status SyncAround(const std::string& path) {
+  if (SyncFolderOf(path)) return Ok();
+  return Error{4001, "cannot sync the folder of " + path + ": " + SystemReason(errno), ""};
 }
 
 Result<Bytes> ReadExactly(int file, std::uint64_t size, const std::string& path, int code) {
@@ -73,6 +89,7 @@ Result<Bytes> ReadExactly(int file, std::uint64_t size, const std::string& path,
 }  // namespace
 
 std::string SystemReason(int error) {
+  if (error == ELOOP) return "its symbolic links lead in a circle: correct or remove the link";
   return std::generic_category().message(error);
 }
 
@@ -93,17 +110,46 @@ Result<Bytes> ReadFile(const std::string& path, std::uint64_t limit, int code) {
   return ReadExactly(file.number(), size, path, code);
 }
 
-Status WriteFileAtomically(const std::string& path, BytesView content) {
+Status WriteFileAtomically(const std::string& path, BytesView content, FileMode mode) {
   const std::string partial = path + ".partial";
-  if (!WritePartial(partial, content) || ::rename(partial.c_str(), path.c_str()) != 0) {
+  if (!WritePartial(partial, content, mode) || ::rename(partial.c_str(), path.c_str()) != 0) {
     const int error = errno;
     (void)::unlink(partial.c_str());
-    return Error{4001, "cannot write " + path + ": " + SystemReason(error), ""};
+    return CannotWrite(path, error);
   }
-  if (!SyncFolderOf(path)) {
-    return Error{4001, "cannot sync the folder of " + path + ": " + SystemReason(errno), ""};
-  }
-  return Ok();
+  return SyncAround(path);
+}
+
+Status AppendToFile(const std::string& path, BytesView content, FileMode mode) {
+  const bool is_new = !Exists(path);
+  FileDescriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, BitsOf(mode)));
+  const bool is_written = file.number() >= 0 && WriteAll(file.number(), content) &&
+                          ::fdatasync(file.number()) == 0 && file.Close();
+  if (!is_written) return CannotWrite(path, errno);
+  return is_new ? SyncAround(path) : Ok();
+}
+
+Status MoveFile(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return CannotWrite(to, errno);
+  return SyncAround(to);
+}
+
+Status MakePrivateFolder(const std::string& path) {
+  if (::mkdir(path.c_str(), S_IRWXU) == 0) return SyncAround(path);
+  return errno == EEXIST ? Ok() : Status(CannotWrite(path, errno));
+}
+
+Status RemoveWithContent(const std::string& path) {
+  std::error_code failure;
+  if (std::filesystem::remove_all(path, failure) == 0 && !failure) return Ok();
+  if (failure) return Error{4001, "cannot remove " + path + ": " + failure.message(), ""};
+  return SyncAround(path);
+}
+
+bool Exists(const std::string& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0;
 }
 
 void HoldStandardStreams() {

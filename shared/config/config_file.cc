@@ -46,6 +46,14 @@ std::vector<Problem> CannotOpen(const std::string& path, int error) {
       "give this user's group the file and mode 0640");
 }
 
+std::vector<Problem> NoFile(const std::string& path, mode_t mode) {
+  const char* what = S_ISDIR(mode)    ? "a folder"
+                     : S_ISFIFO(mode) ? "a pipe"
+                     : S_ISSOCK(mode) ? "a socket"
+                                      : "a device";
+  return Unreadable(path, fmt::format("cannot be read: it is {}", what));
+}
+
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -63,13 +71,16 @@ class Descriptor {
 }  // namespace
 
 Validated<std::string> ReadConfigurationFile(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK opening a pipe would wait for its writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  // A socket cannot be opened at all.
+  if (file.number() < 0 && errno == ENXIO) return NoFile(path, S_IFSOCK);
   if (file.number() < 0) return CannotOpen(path, errno);
   struct stat facts {};
-  if (::fstat(file.number(), &facts) == 0 && S_ISDIR(facts.st_mode))
-    return Unreadable(path, "cannot be read: it is a folder");
+  if (::fstat(file.number(), &facts) != 0) return CannotOpen(path, errno);
+  if (!S_ISREG(facts.st_mode)) return NoFile(path, facts.st_mode);
 
-  // Read until one byte beyond the limit: a pipe has no size to ask for.
+  // Read until one byte beyond the limit: the file may grow meanwhile.
   std::string text;
   std::array<char, 65'536> block{};
   while (text.size() <= kLargestFile) {

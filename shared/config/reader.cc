@@ -58,16 +58,25 @@ class Reader {
       }
       return true;
     }
-    if (!found->value.is_integer() || found->value.integer() <= kSchemaVersion) return true;
-    Refuse({{.code = 1018,
-             .place = {.file = file_},
-             .message = fmt::format("schema {} is newer than this program (reads {})",
-                                    found->value.integer(), kSchemaVersion)}});
+    if (!IsNewer(*found)) return true;
+    Refuse({{.code = 1018, .place = {.file = file_}, .message = NewerText(*found)}});
     return false;
+  }
+
+  static bool IsNewer(const Entry& entry) {
+    return entry.section.empty() && entry.key == "schema" && entry.value.is_integer() &&
+           entry.value.integer() > kSchemaVersion;
+  }
+
+  static std::string NewerText(const Entry& entry) {
+    return fmt::format("schema {} is newer than this program (reads {})", entry.value.integer(),
+                       kSchemaVersion);
   }
 
   void ReadEntry(const Entry& entry, Source source) {
     if (entry.key.empty()) return CheckSection(entry);
+    // Of --set alone: a newer file is not read at all.
+    if (IsNewer(entry)) return Add(entry.value_place, {.code = 1018, .message = NewerText(entry)});
     if (!entry.section.empty() && schema_.FindSection(entry.section) == nullptr) {
       // In a file the header is reported once; a --set has no header.
       if (source == Source::kSet) AddUnknown(entry);

@@ -27,7 +27,12 @@ bool CheckAddress(Reading& reading, std::string_view path) {
   return false;
 }
 
-void CheckAdvertised(Reading& reading, std::string_view path) {
+bool IsOnLoopback(const std::string& address) {
+  const auto parsed = ParseHostPort(address);
+  return parsed && IsLoopbackHost(parsed->host);
+}
+
+void CheckAdvertised(Reading& reading, std::string_view path, std::string_view listener) {
   const std::string& text = reading.effective.Text(path);
   if (!CheckAddress(reading, path) || text.empty()) return;
   const std::string host = ParseHostPort(text)->host;
@@ -35,10 +40,12 @@ void CheckAdvertised(Reading& reading, std::string_view path) {
     Add(reading, 5213,
         fmt::format("{} \"{}\" is an address to listen on; devices need one to connect to", path,
                     text));
-  } else if (IsLoopbackHost(host)) {
+  } else if (IsLoopbackHost(host) && !IsOnLoopback(reading.effective.Text(listener))) {
+    // Who listens on this machine alone means it. Port 0 is not known yet.
+    const std::string shown = ParseHostPort(text)->port == 0 ? host : text;
     reading.notes.push_back(
         {.code = 5207,
-         .text = fmt::format("{} \"{}\" cannot be reached from other machines", path, text)});
+         .text = fmt::format("{} \"{}\" cannot be reached from other machines", path, shown)});
   }
 }
 
@@ -48,8 +55,11 @@ void CheckListeners(Reading& reading) {
        {"listen.devices", "listen.enrol", "listen.est", "listen.admin"}) {
     if (reading.IsSound({path})) (void)CheckAddress(reading, path);
   }
-  for (const std::string_view path : {"listen.advertise_devices", "listen.advertise_enrol"}) {
-    if (reading.IsSound({path})) CheckAdvertised(reading, path);
+  if (reading.IsSound({"listen.advertise_devices"})) {
+    CheckAdvertised(reading, "listen.advertise_devices", "listen.devices");
+  }
+  if (reading.IsSound({"listen.advertise_enrol"})) {
+    CheckAdvertised(reading, "listen.advertise_enrol", "listen.enrol");
   }
   const std::string& devices = e.Text("listen.devices");
   const auto parsed = ParseHostPort(devices);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <new>
 #include <numeric>
 #include <stdexcept>
 
+#include "shared/base/file.h"
 #include "shared/base/rng.h"
 #include "shared/base/try.h"
 #include "shared/data/arrays.h"
@@ -80,7 +82,8 @@ Result<Format> FormatOf(const DataOptions& options) {
   if (options.format != "auto") return NoFormat("data.format", options.format);
   std::error_code failure;
   if (!std::filesystem::exists(options.path, failure)) {
-    return Error{1201, "cannot read " + options.path + ": No such file or directory", ""};
+    const int reason = failure ? failure.value() : ENOENT;
+    return Error{1201, "cannot read " + options.path + ": " + SystemReason(reason), ""};
   }
   return IsFolder(options.path) ? FormatOfFolder(options.path) : FormatOfFile(options.path);
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "shared/base/file.h"
 #include "shared/base/sha256.h"
 #include "simulator/command_line.h"
 #include "simulator/network_folder.h"
@@ -57,6 +58,11 @@ RunId MakeRunId(const std::string& file, WallMs now) {
   return RunId::From(Sha256::Of(AsBytes(text)).view().first(RunId::kBytes)).value();
 }
 
+bool IsEmpty(const std::string& file) {
+  std::error_code failed;
+  return fs::is_empty(file, failed) && !failed;
+}
+
 bool Sets(const std::vector<std::string>& sets, std::string_view key) {
   return std::any_of(sets.begin(), sets.end(), [&](const std::string& set) {
     return set.starts_with(key) && set.substr(key.size()).starts_with("=");
@@ -68,15 +74,13 @@ Result<PlanSource> SourceOf(const RunOptions& options, std::optional<MetricsHist
   PlanSource source{.file = options.file, .sets = options.sets, .folder = ""};
   if (options.resume.empty()) return source;
   const std::string metrics = options.resume + "/metrics.jsonl";
-  if (!fs::exists(metrics))
-    return Error{1201, options.resume + " holds no run",
-                 "give the folder of a run (it has a metrics.jsonl)"};
+  if (!Exists(metrics)) return NoRunIn(options.resume, "metrics.jsonl");
   Result<MetricsHistory> read = ReadMetrics(metrics);
   if (!read.has_value())
-    return Error{
-        4001, fmt::format("{} cannot be resumed: {}", options.resume, read.error().message),
-        fs::is_empty(metrics) ? "it was ended before it began; nothing is lost: start it anew"
-                              : "give the folder of a run"};
+    return Error{4001,
+                 fmt::format("{} cannot be resumed: {}", options.resume, read.error().message),
+                 IsEmpty(metrics) ? "it was ended before it began; nothing is lost: start it anew"
+                                  : "give the folder of a run"};
   history = std::move(read).value();
   if (source.file.empty()) {
     source.file = options.resume + "/experiment.toml";
@@ -134,7 +138,7 @@ Result<Opened> OpenFiles(const RunOptions& options, const Plan& plan, WallMs now
   auto state = ReadResumeState(options.resume, plan, opened.notes);
   if (!state.has_value()) return std::move(state).error();
   opened.resume = std::move(state).value();
-  auto files = RunFiles::Resume(options.resume, plan, *opened.resume);
+  auto files = RunFiles::Resume(options.resume, plan, *opened.resume, opened.notes);
   if (!files.has_value()) return std::move(files).error();
   opened.files = std::move(files).value();
   return opened;
@@ -143,8 +147,8 @@ Result<Opened> OpenFiles(const RunOptions& options, const Plan& plan, WallMs now
 // A run ends in metrics.jsonl first; a crash may have kept the rest of its directory from being
 // finished, which the resumed run then does.
 bool IsClosed(const std::string& folder) {
-  return fs::exists(folder + "/model.safetensors") && fs::exists(folder + "/run.db") &&
-         !fs::exists(folder + "/run.db-wal") && !fs::exists(folder + "/report.html.partial");
+  return Exists(folder + "/model.safetensors") && !RunDbDamage(folder + "/run.db") &&
+         !Exists(folder + "/run.db-wal") && !Exists(folder + "/report.html.partial");
 }
 
 // A finished run has nothing to go on with, unless other keys are asked of it.
@@ -155,6 +159,7 @@ int TellFinished(const RunOptions& options, const Console& console, const Plan* 
     if (!same.has_value()) return console.Fail(same.error());
   }
   console.Say({.code = 0, .text = options.resume + " holds a run that has finished", .hint = ""});
+  console.PrintLine(history.end_line);
   return kExitDone;
 }
 

@@ -1,10 +1,12 @@
 #include "simulator/commands/runs.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "shared/base/file.h"
 #include "shared/config/utf8.h"
 #include "simulator/figures.h"
 #include "simulator/json.h"
@@ -12,6 +14,7 @@
 #include "simulator/report.h"
 #include "simulator/report_facts.h"
 #include "simulator/run_db.h"
+#include "simulator/run_files.h"
 
 namespace skep::simulator {
 namespace {
@@ -109,9 +112,14 @@ std::string RunsJson(const std::vector<FoundRun>& runs) {
 }  // namespace
 
 int RunsCommand(const std::string& folder, const Console& console) {
-  if (!fs::is_directory(folder))
-    return console.Fail(Error{1201, fmt::format("there is no folder {}", folder),
-                              "give the folder that holds your runs"});
+  std::error_code failed;
+  if (!fs::is_directory(folder, failed))
+    return console.Fail(
+        Error{1201,
+              failed && failed.value() != ENOENT
+                  ? fmt::format("cannot read {}: {}", folder, SystemReason(failed.value()))
+                  : fmt::format("there is no folder {}", folder),
+              "give the folder that holds your runs"});
   std::vector<FoundRun> runs;
   for (const std::string& path : FoldersWithRuns(folder)) {
     Result<RunHistory> run = ReadRunDb(path + "/run.db");
@@ -136,9 +144,13 @@ int ReportCommand(const ReportOptions& options, const Console& console) {
   for (const std::string& folder : options.folders) {
     std::string name = folder;
     while (name.size() > 1 && name.ends_with('/')) name.pop_back();
-    if (!fs::exists(fs::path(name) / "run.db"))
-      return console.Fail(Error{1201, fmt::format("{} holds no run", folder),
-                                "give the folder of a run (it has a run.db)"});
+    if (!Exists(name + "/run.db")) {
+      const bool is_resumable = Exists(name + "/metrics.jsonl");
+      return console.Fail(is_resumable
+                              ? Error{4001, name + "/run.db is missing",
+                                      "skep-simulator run --resume " + name + " makes it anew"}
+                              : NoRunIn(name, "run.db"));
+    }
     folders.push_back(std::move(name));
   }
   std::string baseline = options.baseline;

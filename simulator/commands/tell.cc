@@ -112,6 +112,27 @@ std::string Nearest(const std::string& topic) {
   return Suggest(topic, known);
 }
 
+// What lists there are, with how many entries and the first few of them.
+int ListLists(const Console& console) {
+  constexpr std::size_t kShownNames = 4;
+  std::string text;
+  std::vector<std::string> entries;
+  for (const Topic& topic : kLists) {
+    std::string names;
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < topic.count; ++i) {
+      all.push_back(JsonText(topic.first[i].name));
+      if (i < kShownNames) names += (i == 0 ? "" : ", ") + std::string(topic.first[i].name);
+    }
+    if (topic.count > kShownNames) names += ", \xE2\x80\xA6";
+    text += fmt::format("{:<10}  {:>3}  {}\n", topic.name, topic.count, names);
+    entries.push_back(JsonObject().Add("name", topic.name).Raw("entries", JsonArray(all)).Text());
+  }
+  console.Print(text + "one line each: skep-simulator list WHAT\n");
+  console.PrintJson(JsonArray(entries));
+  return kExitDone;
+}
+
 }  // namespace
 
 int ExplainCommand(const std::string& topic, bool is_json_schema, const Console& console) {
@@ -138,6 +159,7 @@ int ExplainCommand(const std::string& topic, bool is_json_schema, const Console&
 }
 
 int ListCommand(const std::string& what, const Console& console) {
+  if (what.empty()) return ListLists(console);
   const auto* const list = std::find_if(kLists.begin(), kLists.end(),
                                         [&](const Topic& topic) { return topic.name == what; });
   if (list == kLists.end()) {

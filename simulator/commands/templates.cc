@@ -17,9 +17,9 @@ name   = "{}"
 seed   = 42                      # same seed, same bytes, whatever --jobs is
 
 [data]
-dataset         = "fashion-mnist"   # from the Debian package dataset-fashion-mnist; or path = "train.npz"
+dataset         = "fashion-mnist"   # from the Debian package dataset-fashion-mnist; or path = "train.csv"
 num_clients     = 100
-partition       = "dirichlet"       # iid, shards, pathological, natural, ...
+partition       = "dirichlet"       # iid, shards; natural with a client_column
 dirichlet_alpha = 0.5               # label skew: small = skewed
 client_test_fraction = 0.1          # held out on each client
 
@@ -27,7 +27,7 @@ client_test_fraction = 0.1          # held out on each client
 architecture = "2nn"
 
 [training]
-algorithm         = "fedavg"        # fedprox, scaffold, fedbuff, ...
+algorithm         = "fedavg"        # skep-simulator list algorithms
 rounds            = 50
 clients_per_round = 10              # or client_fraction; never both
 target            = 0.80
@@ -39,7 +39,7 @@ batch_size    = 10
 learning_rate = 0.1
 
 [server_optimizer]
-name          = "sgd"               # momentum, adagrad, adam, yogi
+name          = "sgd"               # 1.0 = plain averaging
 learning_rate = 1.0
 )toml";
 
@@ -92,7 +92,7 @@ std::string FashionTemplate(const std::string& name) {
 std::string TableTemplate(const TableTemplateValues& values) {
   const std::string owners =
       values.client.empty() ? kNoOwners : fmt::format("client_column = {}\n", values.client);
-  std::string reading;
+  std::string reading = values.has_header ? "header        = true\n" : "";
   if (!values.missing.empty()) reading += fmt::format("missing       = {}\n", values.missing);
   if (!values.decimal.empty()) reading += fmt::format("decimal       = {}\n", values.decimal);
   return fmt::format(kTable, fmt::arg("name", values.name), fmt::arg("path", values.path),

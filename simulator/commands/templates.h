@@ -14,8 +14,9 @@ struct TableTemplateValues {
   std::string name;  // of the run
   std::string path;  // TOML strings from here on
   std::string label;
-  std::string client;   // or empty: no owners
-  std::string missing;  // or empty, as the next
+  std::string client;       // or empty: no owners
+  bool has_header = false;  // said to be there; else it is found
+  std::string missing;      // or empty, as the next
   std::string decimal;
 };
 [[nodiscard]] std::string TableTemplate(const TableTemplateValues& values);

@@ -2,6 +2,10 @@
 #include <openssl/rsa.h>
 #include <sys/stat.h>
 
+#include <boost/json/parse.hpp>
+
+#include <map>
+
 #include "crypto/pki/authority.h"
 #include "crypto/pki/certificate_maker.h"
 #include "crypto/signature.h"
@@ -20,11 +24,11 @@ std::string Day(WallMs wall) {
 }
 
 // check and serve find the same, and neither starts anything.
-void Refuses(const Installation& agg, const std::string& text) {
+void Refuses(const Installation& agg, const std::string& text, int exit_code = 2) {
   for (const char* command : {"check", "serve"}) {
     const Outcome outcome = agg.Run({command});
     INFO(command << ": " << outcome.err);
-    CHECK(outcome.code == 2);
+    CHECK(outcome.code == exit_code);
     CHECK(outcome.out.empty());
     CHECK(outcome.err.find(text) != std::string::npos);
   }
@@ -161,10 +165,81 @@ TEST_CASE("a signing key of another kind: SKEP-5114", "[unit]") {
 TEST_CASE("a signing key that devices do not know: SKEP-5115", "[unit]") {
   const Installation agg;
   REQUIRE(crypto::SigningKey::Make()->Store(agg.pki("manifest.key").string()));
-  const Outcome outcome = agg.Run({"serve"});
-  CHECK(outcome.code == 2);
-  CHECK(outcome.err.find("error[SKEP-5115]: signing.key is not the manifest key recorded in the "
-                         "store (") != std::string::npos);
+  Refuses(agg,
+          "error[SKEP-5115]: signing.key is not the manifest key recorded in the "
+          "store (");
+}
+
+TEST_CASE("a store that is open to others: SKEP-4004", "[unit]") {
+  const Installation agg;
+  const std::string store = (agg.root() / "store").string();
+  ::chmod(store.c_str(), 0755);
+  Refuses(agg, "error[SKEP-4004]: " + store + " is open to other users\n   chmod 0700 " + store);
+}
+
+TEST_CASE("a database that is damaged: SKEP-4006", "[unit]") {
+  const Installation agg;
+  const fs::path path = agg.root() / "store" / "skep.db";
+  const std::string before = ReadText(path);
+  // The file's head; then a table's first page, found by the check that an unclean end asks for.
+  for (const std::size_t at : {std::size_t{0}, std::size_t{4096}}) {
+    std::string damaged = before;
+    damaged.replace(at, 64, std::string(64, '\xa5'));
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+    Refuses(agg, "error[SKEP-4006]: ", 5);
+  }
+}
+
+TEST_CASE("something else where the admin socket shall be: SKEP-4001, and it stays", "[unit]") {
+  const Installation agg;
+  const fs::path socket = agg.root() / "admin.sock";
+  const std::string text = "error[SKEP-4001]: listen.admin_socket " + socket.string() +
+                           " is there and is no socket\n   remove it\n";
+  std::ofstream(socket) << "mine";
+  Refuses(agg, text, 1);
+  CHECK(ReadText(socket) == "mine");
+  fs::remove(socket);
+  fs::create_directory(socket);
+  Refuses(agg, text, 1);
+}
+
+TEST_CASE("an address that is taken, and one that is none: SKEP-5201, SKEP-5202", "[unit]") {
+  const Installation agg;
+  const Installation other;
+  Process daemon = other.Serve();
+  const auto status = boost::json::parse(other.Run({"status", "--json"}).out);
+  const std::string taken(status.at("data").at("listeners").at(0).at("address").as_string());
+  agg.Replace("devices = \"127.0.0.1:0\"", "devices = \"" + taken + "\"");
+  Refuses(agg, "error[SKEP-5201]: listen.devices " + taken + ": address in use\n");
+  agg.Replace("devices = \"" + taken + "\"", "devices = \"agg.example:8443\"");
+  Refuses(agg, "error[SKEP-5202]: listen.devices \"agg.example:8443\": not ADDRESS:PORT\n");
+}
+
+TEST_CASE("a check beside the running daemon finds nothing wrong and changes nothing", "[unit]") {
+  const Installation agg;
+  Process daemon = agg.Serve();
+  REQUIRE(agg.Run({"population", "create", "pump"}).code == 0);
+  const Outcome check = agg.Run({"check"});
+  INFO(check.err);
+  CHECK(check.code == 0);
+  CHECK(agg.Run({"population", "list"}).out.find("pump") != std::string::npos);
+}
+
+TEST_CASE("a check leaves the store as it was", "[unit]") {
+  const Installation agg;
+  const auto files = [&] {
+    std::map<std::string, std::string> found;
+    for (const auto& entry : fs::directory_iterator(agg.root() / "store")) {
+      const std::string name = entry.path().filename();
+      // What connections share in memory is no content.
+      if (!entry.is_regular_file() || name == "skep.db-shm") continue;
+      found[name] = ReadText(entry.path());
+    }
+    return found;
+  };
+  const auto before = files();
+  REQUIRE(agg.Run({"check"}).code == 0);
+  CHECK(files() == before);
 }
 
 TEST_CASE("a device authority that is none: SKEP-5116", "[unit]") {
@@ -196,10 +271,16 @@ TEST_CASE("every problem is told at once", "[unit]") {
   ::chmod(agg.pki("server.key").c_str(), 0644);
   ::chmod(agg.pki("manifest.key").c_str(), 0640);
   fs::remove(agg.pki("device-ca.crt"));
-  const Outcome check = agg.Run({"check"});
-  CHECK(check.code == 2);
-  for (const char* name : {"pki/server.key", "pki/manifest.key", "pki/device-ca.crt"}) {
-    CHECK(check.err.find(name) != std::string::npos);
+  ::chmod((agg.root() / "store").c_str(), 0750);
+  std::ofstream(agg.root() / "admin.sock") << "mine";
+  for (const char* command : {"check", "serve"}) {
+    const Outcome outcome = agg.Run({command});
+    CHECK(outcome.code == 2);
+    for (const char* part :
+         {"pki/server.key", "pki/manifest.key", "pki/device-ca.crt", "SKEP-4004", "SKEP-4001"}) {
+      INFO(command << " " << part);
+      CHECK(outcome.err.find(part) != std::string::npos);
+    }
   }
 }
 

@@ -176,7 +176,8 @@ TEST_CASE("Ctrl-C ends the follower, not the run", "[unit]") {
     daemon.WaitForLooks(3, follower);
     follower.Signal(signal);
     CHECK(follower.WaitFor(kLimit) == code);
-    CHECK(follower.Errors() == "run pump goes on; stop it: skep-aggregator run stop pump\n");
+    CHECK(follower.Errors() == "run pump goes on; stop it: skep-aggregator --socket " +
+                                   daemon.socket() + " run stop pump\n");
     const std::vector<std::string> calls = daemon.Calls();
     CHECK(std::find(calls.begin(), calls.end(), "ChangeRun 2") == calls.end());
   }
@@ -235,7 +236,10 @@ TEST_CASE("run show has the place, the wait, the counts, the seed and the model"
     view.phase = "collecting";
     view.population = "valves";
     view.attempt.attempt = 1;
-    view.counts = {.invited = 5, .declined = 1, .started = 4, .ok = 2, .rejected = 1};
+    view.counts = {.invited = 8, .declined = 4, .started = 4, .ok = 2, .rejected = 1};
+    run.status.codes = {{AssignmentState::kDeclined, 7413, 3},
+                        {AssignmentState::kDeclined, 7401, 1},
+                        {AssignmentState::kRefused, 2104, 1}};
     view.reports_wanted = 4;
     view.min_reports = 2;
     view.waiting_for = "waiting for 1 of 4: north";
@@ -249,12 +253,32 @@ TEST_CASE("run show has the place, the wait, the counts, the seed and the model"
         "run pump (00000000)  round 2/3, attempt 1  collecting  2/4 reported, needs 2  closes in "
         "3 m 10 s\n"
         "  waiting for 1 of 4: north, since 40 s\n"
-        "  invited 5 \u00b7 declined 1 \u00b7 started 4 \u00b7 ok 2 \u00b7 rejected 1 \u00b7 at "
-        "work 1\n"
+        "  invited 8 \u00b7 declined 4 (3 SKEP-7413, 1 SKEP-7401) \u00b7 started 4 \u00b7 ok 2 "
+        "\u00b7 "
+        "rejected 1 (SKEP-2104) \u00b7 at work 1\n"
         "  accuracy 0.8125\n"
         "  population valves \u00b7 seed 42\n"
         "  model sha256 " +
             kZeros + "\n");
+}
+
+TEST_CASE("an attempt that has ended shows who declined, and why", "[unit]") {
+  Daemon daemon;
+  daemon.Say([](RunDetail& run) {
+    RoundView ended = Ended(1, RoundState::kAbandoned, {});
+    ended.codes = {{AssignmentState::kDeclined, 7413, 3}, {AssignmentState::kFailed, 7201, 1}};
+    run.status.codes = ended.codes;
+    run.rounds.push_back(ended);
+    Over(run, RunState::kStopped, 0, "");
+  });
+  const Outcome outcome =
+      RunToEnd({.words = daemon.Words({"run", "show", "pump", "--rounds", "1"}).words,
+                .variables = {"LC_ALL=C.UTF-8"}});
+  CHECK(outcome.out.rfind("run pump (00000000)  round 2/3  stopped\n"
+                          "  last attempt: declined 3 (SKEP-7413) \u00b7 failed 1 (SKEP-7201)\n",
+                          0) == 0);
+  CHECK(outcome.out.find(" late=0 declined_codes=7413:3 failed_codes=7201:1\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a start sends the file with its folder and prints what it will take", "[unit]") {

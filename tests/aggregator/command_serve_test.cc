@@ -21,7 +21,8 @@ TEST_CASE("serve says when it is ready, answers, and drains on SIGTERM with exit
   CHECK(status.at("data").at("pid") == daemon.id());
   CHECK(status.at("data").at("populations") == 0);
   const Outcome screen = agg.Run({"status"});
-  CHECK(screen.out.find("next: skep-aggregator population create NAME\n") != std::string::npos);
+  CHECK(screen.out.find("next: skep-aggregator --config " + agg.config().string() +
+                        " population create NAME\n") != std::string::npos);
   daemon.Signal(SIGTERM);
   CHECK(daemon.WaitFor(kLimit) == 0);
   CHECK(agg.Run({"status"}).code == 4);

@@ -254,6 +254,27 @@ TEST_CASE("files are for the owner alone", "[unit]") {
   }
 }
 
+TEST_CASE("a store below a symbolic link is refused, and the link is named", "[unit]") {
+  const skep::test::TemporaryFolder root;
+  const std::string real = (root.path() / "real").string();
+  const std::string link = (root.path() / "link").string();
+  fs::create_directory(real);
+  fs::create_directory_symlink(real, link);
+  const auto check = [&](const Status& status) {
+    REQUIRE_FALSE(status.has_value());
+    CHECK(status.error().code == 4004);
+    CHECK(status.error().message == link + "/store leads through the symbolic link " + link);
+    CHECK(status.error().hint ==
+          "name the folder itself: " + fs::canonical(real).string() + "/store");
+  };
+  const auto made = SqliteStore::Create(link + "/store", kFederation, 100);
+  check(made.has_value() ? Ok() : Status(made.error()));
+  CHECK_FALSE(fs::exists(real + "/store"));
+  REQUIRE(SqliteStore::Create(real + "/store", kFederation, 100).has_value());
+  const auto opened = SqliteStore::Open(link + "/store", kFederation);
+  check(opened.has_value() ? Ok() : Status(opened.error()));
+}
+
 // A small file system in place of a folder, where the test may mount one.
 class SmallDisk {
  public:

@@ -9,6 +9,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include "client/agent/commands/join.h"
 #include "client/agent/identity.h"
 #include "crypto/pki/join_string.h"
 #include "shared/base/clock.h"
@@ -108,6 +109,19 @@ TEST_CASE("a join string that is damaged is refused before anything is made", "[
   CHECK(Call("join --join-file /nowhere --storage " + folder).code == 2);
 }
 
+TEST_CASE("the next step after joining says what training needs", "[unit]") {
+  GlobalOptions options;
+  config::ClientConfig config;
+  config.storage_dir = "/d";
+  CHECK(NextStep(options, config)
+            .starts_with("next   skep-client run --storage /d "
+                         "--set data.path=FILE --set data.label=COLUMN\n"));
+  options.sets = {"data.path=own.csv"};
+  config.data.path = "own.csv";
+  CHECK(NextStep(options, config) ==
+        "next   skep-client run --storage /d --set 'data.path=own.csv'\n");
+}
+
 TEST_CASE("an aggregator that is not there is exit code 4 within two seconds", "[unit]") {
   const TemporaryFolder place;
   AgentServer closed(AgentServer::Kind::kEnrolment);
@@ -182,7 +196,7 @@ TEST_CASE("run --once contributes and ends with 0; so does doctor", "[unit]") {
       " --set data.label=y --set data.path=" + world.settings.config.data.path;
   const Answer doctor = Call("doctor --json" + common);
   CHECK(doctor.code == 0);
-  CHECK(JsonOf(doctor.out).at("data").at("steps").as_array().size() == 11);
+  CHECK(JsonOf(doctor.out).at("data").at("steps").as_array().size() == 12);
   const Answer run = Call("run --once" + common);
   INFO(run.err);
   CHECK(run.code == 0);

@@ -3,7 +3,7 @@
 
 #include <sys/stat.h>
 
-#include "client/agent/private_file.h"
+#include "shared/base/file.h"
 #include "tests/client/agent_world.h"
 #include "tests/support/catch.h"
 
@@ -58,10 +58,40 @@ TEST_CASE("a healthy device passes every step", "[unit]") {
   const Findings findings = LookAtServer(world);
   CHECK(findings.status.has_value());
   CHECK(findings.Names() ==
-        "configuration folder disk clock proxy name tcp tls certificate data eligibility");
+        "configuration folder disk clock proxy name tcp tls certificate data traffic eligibility");
   CHECK(findings.steps[9].text == "16 examples to train on, 4 held out");
   CHECK(world.server.Heard<wire::Goodbye>().size() == 1);
   CHECK(world.server.Heard<wire::Poll>().empty());  // no task is asked for
+}
+
+TEST_CASE("a day's limit that an experiment will exceed is warned of before the first round",
+          "[unit]") {
+  AgentWorld world;
+  std::string table = "a,b,y\n";
+  for (int row = 0; row < 20; ++row)
+    table +=
+        std::to_string(row) + ",1." + std::to_string(row) + (row % 2 == 0 ? ",no\n" : ",yes\n");
+  (void)world.folder.Write("own.csv", table);
+  // mlp 2-1000-2: 5,002 values, 20 kB each way; each of the two clients is asked every round.
+  world.settings.config.experiment =
+      world.folder
+          .Write("e.toml",
+                 "[data]\npath = \"own.csv\"\nnum_clients = 2\npartition = \"iid\"\n"
+                 "[model]\narchitecture = \"mlp\"\nhidden = [1000]\n"
+                 "[training]\nrounds = 100\nclients_per_round = 2\n")
+          .string();
+  world.settings.config.data.path.clear();
+  const bool is_tight = GENERATE(true, false);
+  world.settings.config.limits.bytes_per_day = is_tight ? 1'000'000 : 5'000'000;
+  const Findings findings = LookAtServer(world);
+  INFO(findings.Names());
+  CHECK(findings.status.has_value());
+  REQUIRE(findings.steps.size() == 12);
+  const std::string& text = findings.steps[10].text;
+  INFO(text);
+  CHECK(text.starts_with("warning: ") == is_tight);
+  CHECK(text.find("a task takes about 40 KB, which leaves ") != std::string::npos);
+  CHECK((text.find("about 100 for each client (4.0 MB)") != std::string::npos) == is_tight);
 }
 
 TEST_CASE("a device that is not enrolled fails at its folder", "[unit]") {

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "client/agent/private_file.h"
 #include "crypto/pki/request.h"
 #include "shared/base/file.h"
 #include "shared/wire/codec.h"
@@ -126,6 +125,7 @@ TEST_CASE("what the aggregator says against an enrolment is the result", "[unit]
     office.server.Stop();
     REQUIRE_FALSE(joined.has_value());
     CHECK(joined.error().code == static_cast<int>(code));
+    CHECK_FALSE(joined.error().hint.empty());
     CHECK_FALSE(IsEnrolled(storage));
   }
 }
@@ -190,13 +190,14 @@ TEST_CASE("a damaged identity is an error and stays as it is", "[unit]") {
         std::string("enrolment.json"), "signing-keys/" + key_name}) {
     const std::string path = storage.Path("identity/" + file);
     const Bytes whole = ReadFile(path, 1 << 16, 1010).value();
-    REQUIRE(WritePrivateFile(path, BytesView(whole).first(whole.size() / 2)).has_value());
+    REQUIRE(WriteFileAtomically(path, BytesView(whole).first(whole.size() / 2), FileMode::kPrivate)
+                .has_value());
     INFO(file);
     const Result<Identity> loaded = LoadIdentity(storage);
     REQUIRE_FALSE(loaded.has_value());
     CHECK(loaded.error().code == 1010);
     CHECK(ReadFile(path, 1 << 16, 1010).value().size() == whole.size() / 2);
-    REQUIRE(WritePrivateFile(path, whole).has_value());
+    REQUIRE(WriteFileAtomically(path, whole, FileMode::kPrivate).has_value());
   }
   CHECK(LoadIdentity(storage).has_value());
   // A key that others may read is no secret any more.

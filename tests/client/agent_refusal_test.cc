@@ -155,6 +155,33 @@ TEST_CASE("a task above the bytes of a day is declined with 7408", "[unit]") {
   AgentWorld world;
   world.settings.config.limits.bytes_per_day = 100'000;
   CheckDeclined(world, 7408);
+  CHECK(world.Logged("limits.bytes_per_day is 100 KB: "));
+  CHECK(world.Logged(" today, a task takes 120 KB; goes on at "));
+  CHECK(world.Logged("T00:00:00"));
+}
+
+TEST_CASE("the outcome of a check-in that a limit ended names limit, use and end", "[unit]") {
+  AgentWorld world;
+  world.settings.config.limits.bytes_per_day = 100'000;
+  world.Enrol();
+  const Outcome declined = world.RunAgent();
+  CHECK(declined.code == 7408);
+  CHECK(declined.why.find("limits.bytes_per_day is 100 KB: ") != std::string::npos);
+  {
+    const Storage storage = Storage::Open(world.StorageFolder()).value();
+    State state = LoadState(storage).value();
+    state.memory.next_check_in = 0;
+    state.today.TurnTo(ReadClock().wall);
+    state.today.down = 100'000;
+    REQUIRE(SaveState(storage, state).has_value());
+  }
+  const int before = world.server.connections;
+  const Outcome spent = world.RunToEnd();
+  CHECK(spent.code == 7408);
+  CHECK(spent.why.find("limits.bytes_per_day is 100 KB: 100 KB were sent and received today; ") ==
+        0);
+  CHECK(spent.why.find("; goes on at ") != std::string::npos);
+  CHECK(world.server.connections == before);
 }
 
 TEST_CASE("a task for which the disk has no room is declined with 7405", "[unit]") {

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "client/agent/private_file.h"
 #include "crypto/pki/request.h"
+#include "shared/base/file.h"
 #include "tests/client/agent_world.h"
 #include "tests/support/catch.h"
 
@@ -104,9 +104,11 @@ TEST_CASE("a renewal that is interrupted anywhere leaves one pair that fits", "[
   CHECK(Reload(world).own.certificate == before.own.certificate);  // after the next key
   const auto renewed =
       crypto::Certificate::FromDer(Issue(world.server.pki(), request).certificate).value();
-  REQUIRE(WritePrivateFile(path("next-certificate.pem"), AsBytes(renewed.ToPem())).has_value());
+  REQUIRE(WriteFileAtomically(path("next-certificate.pem"), AsBytes(renewed.ToPem()),
+                              FileMode::kPrivate)
+              .has_value());
   CHECK(Reload(world).own.certificate == before.own.certificate);  // after the next certificate
-  REQUIRE(MovePrivateFile(path("next-key.pem"), path("key.pem")).has_value());
+  REQUIRE(MoveFile(path("next-key.pem"), path("key.pem")).has_value());
   CHECK(LoadIdentity(Storage::Look(world.StorageFolder()).value()).value().own.certificate ==
         renewed);  // between the two renames, also for those who only look
   CHECK(Exists(path("next-certificate.pem")));

@@ -150,6 +150,36 @@ TEST_CASE("an update that a stopped process left is sent by the next one", "[uni
   CHECK(world.server.Heard<wire::TaskAccept>().size() == 1);
 }
 
+TEST_CASE("before its next check-in a device says when that is, and a restart does not move it",
+          "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  world.aggregator.rounds = 0;
+  world.aggregator.come_back = {.earliest_ms = 24 * 3'600'000,
+                                .latest_ms = 24 * 3'600'000,
+                                .reason = wire::ComeBackReason::kQuarantined};
+  CHECK(world.RunAgent().code == 0);
+  const auto next = [&] {
+    return LoadState(Storage::Open(world.StorageFolder()).value()).value().memory.next_check_in;
+  };
+  // With `once` the session ends by the answer, and nothing is to be waited for.
+  {
+    const Storage storage = Storage::Open(world.StorageFolder()).value();
+    State state = LoadState(storage).value();
+    state.memory.next_check_in = ReadClock().wall + 24 * 3'600'000;
+    REQUIRE(SaveState(storage, state).has_value());
+  }
+  const WallMs until = next();
+  const Outcome again = world.RunAgent();
+  const Outcome third = world.RunToEnd();
+  CHECK(again.code == 0);
+  CHECK(again.why.starts_with("the next check-in is in 24 h, at 20"));
+  CHECK(third.why.find(UtcText(until)) != std::string::npos);
+  CHECK(world.Logged("nothing done: the next check-in is in 24 h"));
+  CHECK(world.server.connections == 1);
+  CHECK(next() == until);
+}
+
 TEST_CASE("a refused update is given up, and its number is the outcome", "[unit]") {
   AgentWorld world;
   world.Enrol();

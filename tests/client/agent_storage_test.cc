@@ -6,7 +6,6 @@
 
 #include "client/agent/history.h"
 #include "client/agent/identity.h"
-#include "client/agent/private_file.h"
 #include "client/agent/state.h"
 #include "client/agent/storage.h"
 #include "client/agent/work.h"
@@ -186,7 +185,8 @@ TEST_CASE("a creation that was interrupted anywhere is completed by the next", "
       if (name.back() == '/') {
         REQUIRE(MakePrivateFolder(folder + "/" + name.substr(0, name.size() - 1)).has_value());
       } else {
-        REQUIRE(WritePrivateFile(folder + "/" + name, AsBytes("x")).has_value());
+        REQUIRE(
+            WriteFileAtomically(folder + "/" + name, AsBytes("x"), FileMode::kPrivate).has_value());
       }
     }
     INFO(done.size());
@@ -312,7 +312,8 @@ TEST_CASE("the history is read newest first, without lines that are damaged", "[
     entry.task.round = round;
     REQUIRE(AppendHistory(storage, entry).has_value());
   }
-  REQUIRE(AppendPrivateFile(storage.Path("history.jsonl"), AsBytes("{\"cut")).has_value());
+  REQUIRE(AppendToFile(storage.Path("history.jsonl"), AsBytes("{\"cut"), FileMode::kPrivate)
+              .has_value());
   const auto latest = ReadHistory(storage, 2);
   REQUIRE(latest.size() == 2);
   CHECK(latest[0].task.round == 3);
@@ -330,7 +331,7 @@ TEST_CASE("a history that has grown too long keeps its newer half", "[unit]") {
   const Bytes line = ReadFile(storage.Path("history.jsonl"), 4096, 1010).value();
   Bytes many;
   while (many.size() <= 4 * 1024 * 1024) Append(many, line);
-  REQUIRE(WritePrivateFile(storage.Path("history.jsonl"), many).has_value());
+  REQUIRE(WriteFileAtomically(storage.Path("history.jsonl"), many, FileMode::kPrivate).has_value());
   entry.task.round = 2;
   REQUIRE(AppendHistory(storage, entry).has_value());
   const std::uintmax_t size = fs::file_size(storage.Path("history.jsonl"));

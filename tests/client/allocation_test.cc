@@ -38,7 +38,7 @@ TEST_CASE("one client after another trains in the same memory", "[unit]") {
   const auto run = [&](const LocalData& local, ClientNumber client) {
     const bool trained =
         trainer->Train(plan, {RoundSeed(42, 1), 1, client}, local, params, nullptr).has_value();
-    return trained && trainer->Evaluate(plan, local, params).has_value();
+    return trained && trainer->Evaluate(plan, local, params, nullptr).has_value();
   };
   REQUIRE(run(larger, 1));
   for (const double momentum : {0.0, 0.9}) {

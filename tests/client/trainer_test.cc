@@ -162,11 +162,11 @@ TEST_CASE("training lowers the loss from that of ignorance", "[unit]") {
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
   const TrainingPlan plan = MakePlan(10, 20);
   std::vector<float> params = Zeros();
-  const EvaluationReport before = trainer->Evaluate(plan, data, params).value();
+  const EvaluationReport before = trainer->Evaluate(plan, data, params, nullptr).value();
   CHECK(before.loss == Approx(std::log(3.0)).epsilon(1e-6));
   CHECK(before.examples == 40);
   REQUIRE(trainer->Train(plan, MakeTask(), data, params, nullptr).has_value());
-  const EvaluationReport after = trainer->Evaluate(plan, data, params).value();
+  const EvaluationReport after = trainer->Evaluate(plan, data, params, nullptr).value();
   CHECK(after.loss < 0.7 * before.loss);
   CHECK(after.accuracy > 0.7);
 }
@@ -264,12 +264,29 @@ TEST_CASE("the client number and the round change the order, the list's order do
   CHECK(trained(MakeTask(), reversed) != reference);
 }
 
+TEST_CASE("the gate is passed before every batch, in training and in evaluation", "[unit]") {
+  struct Counting final : BatchGate {
+    Status Pass() override {
+      ++passed;
+      return Ok();
+    }
+    int passed = 0;
+  } gate;
+  const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
+  std::vector<float> params = Zeros();
+  const LocalData data = MakeLocal(20, 300);
+  REQUIRE(trainer->Train(MakePlan(10, 3), MakeTask(), data, params, &gate).has_value());
+  CHECK(gate.passed == 6);
+  REQUIRE(trainer->Evaluate(MakePlan(10, 3), data, params, &gate).has_value());
+  CHECK(gate.passed == 8);
+}
+
 TEST_CASE("a cancelled training ends with its number", "[unit]") {
-  const std::atomic<bool> cancelled = true;
+  StopGate gate;
+  gate.Stop();
   std::vector<float> params = Zeros();
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
-  const auto report =
-      trainer->Train(MakePlan(10, 1), MakeTask(), MakeLocal(20), params, &cancelled);
+  const auto report = trainer->Train(MakePlan(10, 1), MakeTask(), MakeLocal(20), params, &gate);
   REQUIRE_FALSE(report.has_value());
   CHECK(report.error().code == 7407);
 }
@@ -289,7 +306,7 @@ TEST_CASE("unusable data are refused by number", "[unit]") {
   wrong_label.dataset = labels;
   CHECK(Train(MakePlan(10, 1), wrong_label, params).error().code == 7406);
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
-  CHECK(trainer->Evaluate(MakePlan(10, 1), MakeLocal(5), params).error().code == 7402);
+  CHECK(trainer->Evaluate(MakePlan(10, 1), MakeLocal(5), params, nullptr).error().code == 7402);
 }
 
 TEST_CASE("evaluation sums the same however many rows there are", "[unit]") {
@@ -297,13 +314,14 @@ TEST_CASE("evaluation sums the same however many rows there are", "[unit]") {
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
   std::vector<float> params = Zeros();
   for (std::size_t k = 0; k < params.size(); ++k) params[k] = 0.1F * static_cast<float>(k % 7);
-  const EvaluationReport all = trainer->Evaluate(MakePlan(10, 1), data, params).value();
+  const EvaluationReport all = trainer->Evaluate(MakePlan(10, 1), data, params, nullptr).value();
   double loss = 0;
   double correct = 0;
   for (const std::uint32_t row : data.test) {
     LocalData one = data;
     one.test = {row};
-    const EvaluationReport report = trainer->Evaluate(MakePlan(10, 1), one, params).value();
+    const EvaluationReport report =
+        trainer->Evaluate(MakePlan(10, 1), one, params, nullptr).value();
     loss += report.loss;
     correct += report.accuracy;
   }

@@ -13,7 +13,7 @@ namespace {
 class AddOne final : public Trainer {
  public:
   Result<TrainReport> Train(const TrainingPlan&, const TaskIdentity& task, const LocalData&,
-                            std::span<float> params, const std::atomic<bool>*) override {
+                            std::span<float> params, BatchGate*) override {
     seen = task;
     if (failure) return *failure;
     for (float& value : params) value += 1;
@@ -21,7 +21,7 @@ class AddOne final : public Trainer {
     return report;
   }
   Result<EvaluationReport> Evaluate(const TrainingPlan&, const LocalData&,
-                                    std::span<const float> params) override {
+                                    std::span<const float> params, BatchGate*) override {
     evaluated = params[0];
     return EvaluationReport{.examples = 40, .loss = 0.5, .accuracy = 0.75};
   }

@@ -56,7 +56,7 @@ THIRD_PARTY = (
     ("Eigen", r"Eigen/|unsupported/Eigen/", r"kernels/cpu/"),
     ("CUDA", r"cuda|cublas|cudnn|nccl", r"kernels/cuda/"),
     ("OpenSSL", r"openssl/", r"crypto/|shared/net/|shared/base/sha256\.cc$"),
-    ("SQLite", r"sqlite3(?:ext)?\.h$", r"aggregator/store/|simulator/run_db\.cc$"),
+    ("SQLite", r"sqlite3(?:ext)?\.h$", r"aggregator/store/|simulator/run_db(?:_sql|_reader)?\.(?:cc|h)$"),
     ("CLI11", r"CLI/", MAINS),
     ("spdlog", r"spdlog/", r"shared/base/log\.cc$"),
     ("fmt", r"fmt/", r"(?!kernels/cuda/|kernels/body/)"),

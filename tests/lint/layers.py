@@ -124,6 +124,8 @@ CALLS = (
      "GCC 12 miscompiles an aggregate made inside co_await's arguments: name it first"),
     ("coroutine", r"\bco_await\b(?:(?!\)\s*\{)[^;])*[(,]\s*\{\s*\.\w", None,
      "GCC 12 miscompiles an aggregate made inside co_await's arguments: name it first"),
+    ("coroutine", r"\bif\s*\([^;{}]*\bco_await\b[^;{}]*\)\s*co_return\b", None,
+     "GCC 12.2 destroys the temporaries of co_await too early before a co_return without braces: write { co_return; }"),
 )
 VERIFY_NONE = re.compile(r"\bSSL_VERIFY_NONE\b|\bverify_none\b")
 

@@ -162,7 +162,8 @@ class Calls(Case):
                 "std::vector<std::string> v{co_await f(), co_await g()};",
                 "co_await send(Frame{.type = t, .body = s});", "co_await send(t, wire::Frame{1, 2});",
                 "auto r = co_await send(std::vector<int>{1, 2});", "co_await send({.type = t});",
-                "SKEP_CO_TRY(co_await send(Frame{.type = t}));"):
+                "SKEP_CO_TRY(co_await send(Frame{.type = t}));",
+                "if (co_await f(std::string(a))) co_return;", "if (!(co_await f(g(h(a))))) co_return Ok();"):
             self.refuse("client/agent/a.cc", "X F() {\n  " + text + "\n}\n", "coroutine", line=2)
 
     def test_the_forms_that_are_right_are_accepted(self):
@@ -171,6 +172,7 @@ class Calls(Case):
                 "auto a = co_await f(); Agg x{.a = std::move(a)};", "Frame frame{1, 2}; co_await send(std::move(frame));",
                 "co_await g(co_await f());", "SKEP_CO_ASSIGN(auto x, co_await f());", "co_await send(b ? 1 : 2);",
                 "while (co_await next(a)) { Add(Frame{1}); }", "auto r = co_await (f() || timer.async_wait(token));",
+                "if (co_await f(std::string(a))) { co_return; }", "if (is_done) co_return;",
                 "co_await send(Frame{});", "co_spawn(e, [](X x) -> awaitable<void> { co_await f(x); }, handler);"):
             self.accept("client/agent/a.cc", "X F() {\n  " + text + "\n}\n")
 

@@ -252,6 +252,7 @@ TEST_CASE("values that contradict each other are refused at the later one", "[un
 TEST_CASE("a file of a newer version is refused for that alone", "[unit]") {
   CheckCase({"schema = 2\n[future]\nkey = 1\n", 1018,
              "e.toml: schema 2 is newer than this program (reads 1)"});
+  CheckCase({"", 1018, "--set:1:8: schema 2 is newer than this program (reads 1)"}, {"schema=2"});
   CheckCase({"schema = 0\n", 1102, "e.toml:1:10: \"schema\" is 0; allowed 1"});
 }
 

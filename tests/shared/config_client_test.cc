@@ -18,6 +18,15 @@ std::string Shown(const std::string& text) {
          std::to_string(problem.place.column) + " " + problem.message;
 }
 
+TEST_CASE("more threads than the trainer has are refused, not ignored", "[unit]") {
+  const auto loaded = ParseClientConfig("[limits]\nthreads = 4\n", "client.toml", {});
+  REQUIRE_FALSE(loaded.has_value());
+  REQUIRE(loaded.problems().size() == 1);
+  CHECK(loaded.problems()[0].code == 1019);
+  CHECK(loaded.problems()[0].place.Text() == "client.toml:2:11");
+  CHECK(ParseClientConfig("[limits]\nthreads = 1\n", "client.toml", {}).has_value());
+}
+
 TEST_CASE("an empty file is a client without data", "[unit]") {
   const auto loaded = Parse("");
   REQUIRE(loaded.has_value());

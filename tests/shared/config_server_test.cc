@@ -1,9 +1,15 @@
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
 #include "shared/config/host_port.h"
 #include "shared/config/server_config.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace skep::config {
 namespace {
@@ -82,6 +88,45 @@ TEST_CASE("an address that other machines cannot reach is a warning", "[unit]") 
   CHECK(FormatNote(loaded->notes[0]) ==
         "warning[SKEP-5207]: listen.advertise_devices \"localhost:8443\" cannot be reached from "
         "other machines\n");
+}
+
+TEST_CASE("an aggregator that listens on this machine alone means it: no warning", "[unit]") {
+  const auto loaded = ParseServerConfig(
+      "schema = 1\n[listen]\ndevices = \"127.0.0.1:0\"\nadvertise_devices = \"127.0.0.1:0\"\n",
+      "server.toml");
+  REQUIRE(loaded.has_value());
+  CHECK(loaded->notes.empty());
+}
+
+TEST_CASE("a warning about an address names no port that is yet to be bound", "[unit]") {
+  const auto loaded = ParseServerConfig(
+      "schema = 1\n[listen]\nadvertise_devices = \"127.0.0.1:0\"\n", "server.toml");
+  REQUIRE(loaded->notes.size() == 1);
+  CHECK(loaded->notes[0].text ==
+        "listen.advertise_devices \"127.0.0.1\" cannot be reached from other machines");
+}
+
+TEST_CASE("what is no regular file is refused at once, whatever kind it is: SKEP-1010", "[unit]") {
+  const test::TemporaryFolder folder;
+  const auto shown = [](const std::string& path) {
+    const auto loaded = LoadServerConfig(path);
+    REQUIRE_FALSE(loaded.has_value());
+    CHECK(loaded.problems().at(0).code == 1010);
+    return loaded.problems().at(0).message;
+  };
+  const std::string pipe = (folder.path() / "pipe.toml").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(shown(pipe) == "cannot be read: it is a pipe");
+  CHECK(shown("/dev/zero") == "cannot be read: it is a device");
+  CHECK(shown(folder.path().string()) == "cannot be read: it is a folder");
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = (folder.path() / "s").string();
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  REQUIRE(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  CHECK(shown(path) == "cannot be read: it is a socket");
+  ::close(listener);
 }
 
 TEST_CASE("a file with its version alone is a whole configuration", "[unit]") {

@@ -4,6 +4,7 @@
 
 #include "simulator/json.h"
 #include "simulator/metrics_log.h"
+#include "simulator/run_db.h"
 #include "tests/simulator/fixture.h"
 #include "tests/simulator/program.h"
 
@@ -82,6 +83,54 @@ TEST_CASE("a run that was killed while its files were being closed is completed"
   CHECK(fs::exists(experiment.path("out/model.safetensors")));
   CHECK(fs::exists(experiment.path("out/report.html")));
   CHECK(hash() == before);
+}
+
+// What a report would read of it.
+std::string SummaryOf(const std::string& database) {
+  const auto run = ReadRunDb(database);
+  REQUIRE(run.has_value());
+  std::string text = run->name + " " + run->state + " " + run->result_sha256;
+  for (const RoundRecord& round : run->rounds) text += "\n" + round.model.Hex();
+  for (const auto& [name, points] : run->metrics)
+    text += "\n" + name + " " + std::to_string(points.size());
+  for (const ClientHistory& client : run->clients) text += "\n" + std::to_string(client.examples);
+  for (const HistorySetting& setting : run->settings) text += "\n" + setting.key;
+  for (const CodeCount& code : run->codes) text += "\n" + std::to_string(code.count) + code.message;
+  return text;
+}
+
+TEST_CASE("a run.db that is missing is made anew from metrics.jsonl, and the run says so",
+          "[unit]") {
+  const ExperimentFolder experiment;
+  REQUIRE(RunProgram(experiment.folder(), std::string(kRun) + " --quiet").exit_code == 0);
+  const std::string before = SummaryOf(experiment.path("out/run.db"));
+  fs::remove(experiment.path("out/run.db"));
+  const ProgramResult report = RunProgram(experiment.folder(), "skep-simulator report out");
+  CHECK(report.exit_code == 1);
+  CHECK(Contains(report.error, "skep-simulator run --resume out makes it anew"));
+  const ProgramResult resumed = RunProgram(experiment.folder(), "skep-simulator run --resume out");
+  INFO(resumed.error);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK(Contains(resumed.error, "note: out/run.db is missing: made anew from metrics.jsonl"));
+  CHECK(SummaryOf(experiment.path("out/run.db")) == before);
+  CHECK(RunProgram(experiment.folder(), "skep-simulator report out").exit_code == 0);
+}
+
+TEST_CASE("a run.db that is damaged is made anew and kept under another name", "[unit]") {
+  const ExperimentFolder experiment;
+  REQUIRE(RunProgram(experiment.folder(), std::string(kRun) + " --quiet").exit_code == 0);
+  const std::string before = SummaryOf(experiment.path("out/run.db"));
+  const std::string whole = ReadText(experiment.path("out/run.db"));
+  const bool is_cut = GENERATE(true, false);
+  const std::string damaged = is_cut ? whole.substr(0, whole.size() / 2) : std::string(5000, 'x');
+  std::ofstream(experiment.path("out/run.db"), std::ios::binary) << damaged;
+  const ProgramResult resumed = RunProgram(experiment.folder(), "skep-simulator run --resume out");
+  INFO(resumed.error);
+  CHECK(resumed.exit_code == 0);
+  CHECK(Contains(resumed.error, "note: out/run.db is damaged ("));
+  CHECK(Contains(resumed.error, "the old one is out/run.db.damaged"));
+  CHECK(ReadText(experiment.path("out/run.db.damaged")) == damaged);
+  CHECK(SummaryOf(experiment.path("out/run.db")) == before);
 }
 
 TEST_CASE("what cannot be resumed says so with its number and changes nothing", "[unit]") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 
 #include "simulator/failure_lines.h"
 #include "simulator/figures.h"
@@ -149,6 +150,34 @@ TEST_CASE("the summary says how the run ended and what to do next", "[unit]") {
   end.text = "3 attempts in a row were abandoned";
   CHECK(text.Summary(end, "", false)
             .starts_with("sample failed: after 28 rounds in 6.7 s (SKEP-2201)"));
+}
+
+TEST_CASE("the summary fits the terminal, but never cuts a command", "[unit]") {
+  const ProgressText text = TextAfter(28);
+  RunEnd end;
+  end.rounds = 28;
+  end.final_metrics = SampleRound(28).metrics;
+  end.final_metrics["client/accuracy_p10"] = 0.66;
+  end.final_metrics["client/accuracy_min"] = 0.47;
+  end.rounds_to_target = 27.4;
+  for (const std::size_t width : {70U, 80U, 100U}) {
+    INFO("width " << width);
+    const std::string summary = text.Summary(end, "runs/sample", true, width);
+    std::istringstream lines(summary);
+    for (std::string line; std::getline(lines, line);) CHECK(Columns(line) <= width);
+    CHECK(summary.find("sqlite3 -box runs/sample/run.db 'select * from v_rounds'\n") !=
+          std::string::npos);
+  }
+  const std::string narrow = text.Summary(end, "runs/sample", true, 20);
+  CHECK(narrow.find("skep-simulator report runs/sample DIR") != std::string::npos);
+}
+
+TEST_CASE("text is broken between its parts alone", "[unit]") {
+  const std::string dot = " \xC2\xB7 ";
+  CHECK(WrapColumns("  a" + dot + "b" + dot + "c", 7, 4) == "  a" + dot + "b\n    c");
+  CHECK(WrapColumns("  a" + dot + "b", 0, 4) == "  a" + dot + "b");
+  CHECK(WrapColumns("one    two words", 9, 2) == "one\n  two words");
+  CHECK(WrapColumns("", 9, 2).empty());
 }
 
 TEST_CASE("a sparkline has equal shares between its least and largest mean", "[unit]") {

@@ -232,6 +232,9 @@ bool EngineHarness::Tick() {
   }
   timers_.erase(next);
   Step(TimerFired{timer});
+  for (const ClientNumber client : std::exchange(later_, {})) {
+    work_.push_back([this, client] { Upload(client); });
+  }
   return true;
 }
 

@@ -125,6 +125,7 @@ class EngineHarness {
   std::function<std::vector<float>(const wire::Manifest&, ClientNumber, const model::Params&)>
       train;
 
+  void ArriveUpload(ClientNumber client);  // the whole body is here, its inspection is not
   void FinishUpload(ClientNumber client);
   void FinishCommits();
 
@@ -194,6 +195,7 @@ class EngineHarness {
   std::unique_ptr<RoundEngine> engine_;
   std::deque<Output> outputs_;
   std::deque<std::function<void()>> work_;
+  std::vector<ClientNumber> later_;  // were told to send again later: after the next timer
   std::deque<std::pair<JobId, Job>> held_commits_;
   std::map<TimerId, SteadyTime> timers_;
   std::map<ClientNumber, SessionNumber> sessions_;

@@ -74,6 +74,10 @@ void EngineHarness::Admitted(const AdmitUpload& admit) {
   if (!holds_uploads) work_.push_back([this, client] { FinishUpload(client); });
 }
 
+void EngineHarness::ArriveUpload(ClientNumber client) {
+  Step(UploadArrived{uploading_.at(client)});
+}
+
 void EngineHarness::FinishUpload(ClientNumber client) {
   const auto upload = uploading_.find(client);
   if (upload == uploading_.end()) return;
@@ -178,6 +182,8 @@ void EngineHarness::Do(const Output& output) {
   if (const auto* refuse = std::get_if<RefuseUpload>(&output)) {
     refusals.push_back(*refuse);
     const ClientNumber client = ClientOf(refuse->session);
+    const bool is_for_now = refuse->code == 3404 || refuse->code == 3405;
+    if (client != kNone && is_for_now) return later_.push_back(client);
     if (client != kNone) work_.push_back([this, client] { Repoll(client); });
   } else if (const auto* cancel = std::get_if<CancelUpload>(&output)) {
     cancels.push_back(*cancel);

@@ -10,10 +10,15 @@
 #include <optional>
 
 #include "aggregator/server/admin_json.h"
+#include "aggregator/server/admin_socket.h"
+#include "aggregator/server/commands/text.h"
+#include "aggregator/server/network.h"
 #include "crypto/pki/authority.h"
 #include "crypto/pki/inspect.h"
 #include "crypto/signature.h"
+#include "shared/base/try.h"
 #include "shared/config/host_port.h"
+#include "shared/net/endpoint.h"
 
 namespace skep::aggregator {
 namespace {
@@ -36,7 +41,6 @@ class Inspector {
   explicit Inspector(const ServerConfig& server) : server_(server) {}
 
   void Files(WallMs now);
-  void Store();
   void OpenFiles();
   InstallationProblems Take() && { return std::move(found_); }
 
@@ -104,15 +108,6 @@ void Inspector::Files(WallMs now) {
   }
 }
 
-// Whether it can be opened is for `serve` to find out: only one process may.
-void Inspector::Store() {
-  std::error_code ignored;
-  const std::string& folder = server_.store.directory;
-  if (fs::exists(fs::path(folder) / "skep.db", ignored)) return;
-  found_.errors.push_back(
-      {4004, "there is no store in " + folder, "skep-aggregator init makes one"});
-}
-
 void Inspector::OpenFiles() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -124,6 +119,21 @@ void Inspector::OpenFiles() {
        "open-file limit " + std::to_string(limit.rlim_max) + "; limits.max_connections " +
            std::to_string(server_.limits.max_connections) + " needs " + std::to_string(needed),
        "LimitNOFILE=65536"});
+}
+
+// Everything that recovery reads.
+Status ReadAll(SqliteStore& store) {
+  SKEP_TRY(store.CheckPages());
+  SKEP_TRY(store.Load());
+  SKEP_TRY(store.Devices());
+  return Ok();
+}
+
+// ADDRESS:PORT as `serve` listens on it: a free port is kept from start to start.
+std::string ListenAddress(const std::string& configured, std::uint16_t kept) {
+  const auto parsed = net::ParseEndpoint(configured);
+  if (!parsed || parsed->port != 0 || kept == 0) return configured;
+  return net::EndpointText({parsed->host, kept});
 }
 
 std::string WarningText(const Error& warning) {
@@ -161,9 +171,47 @@ std::vector<Error> ResolveCredentials(ServerConfig& server) {
 InstallationProblems InspectInstallation(const ServerConfig& server, WallMs now) {
   Inspector inspector(server);
   inspector.Files(now);
-  inspector.Store();
   inspector.OpenFiles();
   return std::move(inspector).Take();
+}
+
+Status CheckSigningKey(SqliteStore& store, const wire::PublicKey& key) {
+  SKEP_ASSIGN(const auto recorded, store.SigningKey());
+  if (!recorded || *recorded == key) return Ok();
+  return Error{5115,
+               "signing.key is not the manifest key recorded in the store (" +
+                   ShortId(crypto::KeyIdOf(*recorded).Hex()) + "...)",
+               "restore the key"};
+}
+
+std::vector<Error> InspectStart(const ServerConfig& server, StoreDepth depth) {
+  std::vector<Error> errors;
+  const auto note = [&errors](const Status& status) {
+    if (!status) errors.push_back(status.error());
+  };
+  BoundPorts ports;
+  bool is_served = false;
+  const auto opened = SqliteStore::OpenForReading(server.store.directory, std::nullopt);
+  if (opened) {
+    SqliteStore& store = **opened;
+    is_served = store.is_in_use();
+    if (depth == StoreDepth::kContent) note(ReadAll(store));
+    if (const auto bound = store.Ports()) ports = *bound;
+    const auto key = crypto::SigningKey::Load(server.signing_key);
+    if (key) note(CheckSigningKey(store, key->public_key()));
+  } else {
+    errors.push_back(opened.error());
+  }
+  const auto take = [&](const Status& status) {
+    if (!status && !(is_served && status.error().code == 5201)) note(status);
+  };
+  take(Network::Inspect("listen.devices", ListenAddress(server.listen.devices, ports.devices)));
+  const bool enrols = server.enrolment.enabled && !server.tls.device_ca_key.empty();
+  if (enrols && !server.listen.enrol.empty()) {
+    take(Network::Inspect("listen.enrol", ListenAddress(server.listen.enrol, ports.enrol)));
+  }
+  take(AdminListener::Inspect(fs::path(server.listen.admin_socket).lexically_normal().string()));
+  return errors;
 }
 
 int RunCheck(const GlobalOptions& options) {
@@ -173,6 +221,8 @@ int RunCheck(const GlobalOptions& options) {
   std::vector<Error> errors = ResolveCredentials(loaded->value);
   const InstallationProblems found = InspectInstallation(loaded->value, ReadClock().wall);
   errors.insert(errors.end(), found.errors.begin(), found.errors.end());
+  const std::vector<Error> later = InspectStart(loaded->value, StoreDepth::kContent);
+  errors.insert(errors.end(), later.begin(), later.end());
   if (!errors.empty()) return Fail(options, errors);
   std::string text;
   for (const config::Note& note : loaded->notes) text += config::FormatNote(note);

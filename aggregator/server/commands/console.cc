@@ -7,6 +7,8 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -23,6 +25,42 @@ bool HasColor(const GlobalOptions& options) {
   if (options.color != "auto") return options.color == "always";
   const char* none = std::getenv("NO_COLOR");
   return (none == nullptr || *none == '\0') && ::isatty(STDERR_FILENO) == 1;
+}
+
+// As a shell reads one word.
+std::string Quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted + "'";
+}
+
+// What stands between the program's name and `command`, blanks included.
+std::string OptionsFor(const GlobalOptions& options, std::string_view command) {
+  constexpr std::array<std::string_view, 2> kOnFiles{"serve", "check"};
+  constexpr std::array<std::string_view, 8> kOnDaemon{"status", "population", "token",  "devices",
+                                                      "device", "run",        "export", "reload"};
+  const auto is_one_of = [command](const auto& names) {
+    return std::find(names.begin(), names.end(), command) != names.end();
+  };
+  const bool needs_files = is_one_of(kOnFiles);
+  if (!needs_files && !is_one_of(kOnDaemon)) return " ";
+  std::string text = " ";
+  if (options.is_config_given) text += "--config " + Quoted(options.config) + " ";
+  if (needs_files && options.allows_root) text += "--allow-root ";
+  if (!needs_files && !options.socket.empty()) text += "--socket " + Quoted(options.socket) + " ";
+  return text;
+}
+
+Error Runnable(const GlobalOptions& options, Error error) {
+  error.hint = skep::aggregator::Runnable(options, error.hint);
+  return error;
+}
+config::Problem Runnable(const GlobalOptions& options, config::Problem problem) {
+  problem.hint = skep::aggregator::Runnable(options, problem.hint);
+  return problem;
 }
 
 int Finish(int code) {
@@ -91,8 +129,10 @@ int Fail(const GlobalOptions& options, const Error& error) {
   return Fail(options, std::vector<Error>{error});
 }
 
-int Fail(const GlobalOptions& options, const std::vector<Error>& errors) {
-  const int code = ExitCodeOf(errors.front().code);
+int Fail(const GlobalOptions& options, const std::vector<Error>& given) {
+  const int code = ExitCodeOf(given.front().code);
+  std::vector<Error> errors;
+  for (const Error& error : given) errors.push_back(Runnable(options, error));
   if (options.is_json) {
     PrintFailures(code, errors);
   } else {
@@ -101,8 +141,10 @@ int Fail(const GlobalOptions& options, const std::vector<Error>& errors) {
   return Finish(code);
 }
 
-int Fail(const GlobalOptions& options, const std::vector<config::Problem>& problems) {
-  const int code = ExitCodeOf(problems.front().code);
+int Fail(const GlobalOptions& options, const std::vector<config::Problem>& given) {
+  const int code = ExitCodeOf(given.front().code);
+  std::vector<config::Problem> problems;
+  for (const config::Problem& problem : given) problems.push_back(Runnable(options, problem));
   if (options.is_json) {
     PrintFailures(code, problems);
   } else {
@@ -110,6 +152,20 @@ int Fail(const GlobalOptions& options, const std::vector<config::Problem>& probl
         problems, {.program = std::string(kProgram), .is_utf8 = IsUtf8Locale()}));
   }
   return Finish(code);
+}
+
+std::string Runnable(const GlobalOptions& options, const std::string& text) {
+  const std::string name = std::string(kProgram) + " ";
+  std::string runnable;
+  std::size_t from = 0;
+  for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, from)) {
+    const std::size_t command = at + name.size();
+    const std::size_t end = std::min(text.find_first_of(" \n", command), text.size());
+    runnable += text.substr(from, command - 1 - from);
+    runnable += OptionsFor(options, std::string_view(text).substr(command, end - command));
+    from = command;
+  }
+  return runnable + text.substr(from);
 }
 
 std::string ErrorText(const GlobalOptions& options, const Error& error) {

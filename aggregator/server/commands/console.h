@@ -49,6 +49,10 @@ int Fail(const GlobalOptions& options, const Error& error);
 int Fail(const GlobalOptions& options, const std::vector<Error>& errors);  // not empty
 int Fail(const GlobalOptions& options, const std::vector<config::Problem>& problems);
 
+// A text with commands of this program in it, such that each can be run as it stands: with the
+// --config and --socket that were given now, and --allow-root where it is needed.
+[[nodiscard]] std::string Runnable(const GlobalOptions& options, const std::string& text);
+
 // "error[SKEP-5401]: daemon not reachable", the hint beneath.
 [[nodiscard]] std::string ErrorText(const GlobalOptions& options, const Error& error);
 // A line for people, on standard error; nothing with --json or --quiet.

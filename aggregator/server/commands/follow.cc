@@ -132,7 +132,8 @@ int Report(const GlobalOptions& options, const View& run) {
 }
 
 int Interrupted(const GlobalOptions& options, const std::string& name, int signal) {
-  PrintError("run " + name + " goes on; stop it: skep-aggregator run stop " + name + "\n");
+  PrintError("run " + name +
+             " goes on; stop it: " + Runnable(options, "skep-aggregator run stop " + name) + "\n");
   const int code = signal == SIGTERM ? kTerminated : kInterrupted;
   if (options.is_json) {
     PrintOut(json::serialize(json::object{

@@ -230,9 +230,13 @@ int RunInit(const GlobalOptions& options, const InitOptions& init) {
   std::string text = "created federation " + ShortId(id) +
                      "  server CA, device CA, server certificate (until " + until +
                      "), manifest key\n";
+  GlobalOptions next = options;
+  next.config = places.config.string();
+  next.is_config_given = next.config != GlobalOptions().config;
+  // The service reads the default place.
   text += "next: " +
-          (init.folder.empty() ? std::string("sudo systemctl enable --now skep-aggregator")
-                               : "skep-aggregator serve --config " + places.config.string()) +
+          (next.is_config_given ? Runnable(next, "skep-aggregator serve")
+                                : std::string("sudo systemctl enable --now skep-aggregator")) +
           "\n";
   const boost::json::object data{{"federation", id},
                                  {"config", places.config.string()},

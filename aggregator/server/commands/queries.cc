@@ -26,11 +26,16 @@ std::string Count(const View& view, std::string_view key) {
 std::string NextStep(const View& status) {
   if (status.Number("populations") == 0) return "skep-aggregator population create NAME";
   if (status.Number("devices") == 0) return "skep-aggregator token create --population NAME";
-  if (status.Number("runs") == 0) return "skep-aggregator run start FILE";
+  if (status.Number("runs") == 0) return "skep-aggregator run start FILE --population NAME";
   return "";
 }
 
-std::string StatusText(const View& status) {
+std::string RunsText(const View& status) {
+  if (status.Number("runs") == 0) return "0";
+  return Count(status, "runs") + " (" + Count(status, "runs_running") + " running)";
+}
+
+std::string StatusText(const GlobalOptions& options, const View& status) {
   const auto now = static_cast<std::int64_t>(ReadClock().wall);
   std::string text = "skep-aggregator " + status.Text("version") + "  " + status.Text("state") +
                      ", up " + SpanText(status.Number("uptime_ms")) + " (pid " +
@@ -45,14 +50,16 @@ std::string StatusText(const View& status) {
   const auto problems = status.At("problems").Items();
   text += "  devices " + Count(status, "devices") + " (" + Count(status, "sessions") +
           " connected) \u00b7 populations " + Count(status, "populations") + " \u00b7 runs " +
-          Count(status, "runs") + "   problems: " +
+          RunsText(status) + "   problems: " +
           (problems.empty() ? std::string("none") : std::to_string(problems.size())) + "\n";
   for (const View& problem : problems) {
     text += "  SKEP-" + Count(problem, "code") + " " + problem.Text("message") + "\n";
-    if (problem.Has("hint")) text += "     " + problem.Text("hint") + "\n";
+    if (problem.Has("hint")) {
+      text += "     " + Runnable(options, problem.Text("hint")) + "\n";
+    }
   }
   const std::string next = NextStep(status);
-  return next.empty() ? text : text + "next: " + next + "\n";
+  return next.empty() ? text : text + "next: " + Runnable(options, next) + "\n";
 }
 
 std::string AgoText(const View& view, std::string_view key) {
@@ -110,7 +117,7 @@ int Explained(const GlobalOptions& options, const std::string& topic, const std:
 
 int RunStatusCommand(const GlobalOptions& options) {
   return AskAndPrint(options, Get("/api/v1/status"), [&](const json::value& answer) {
-    return Deliver(options, answer, Shown(StatusText(answer)));
+    return Deliver(options, answer, Shown(StatusText(options, answer)));
   });
 }
 
@@ -118,8 +125,9 @@ int CreatePopulation(const GlobalOptions& options, const std::string& name) {
   const AdminRequest request = Post("/api/v1/populations", json::object{{"name", name}});
   return AskAndPrint(options, request, [&](const json::value& answer) {
     return Succeed(options, answer,
-                   "created population " + name +
-                       "\nnext: skep-aggregator token create --population " + name + "\n");
+                   "created population " + name + "\nnext: " +
+                       Runnable(options, "skep-aggregator token create --population " + name) +
+                       "\n");
   });
 }
 

@@ -14,9 +14,23 @@ bool IsState(const View& run, std::string_view state) {
 }
 
 std::string Where(const View& run) {
-  return fmt::format("round {}/{}, attempt {}{}", run.Number("round"), run.Number("rounds"),
-                     run.Number("attempt"),
+  const std::string place = fmt::format("round {}/{}", run.Number("round"), run.Number("rounds"));
+  // The attempt of a round to come means nothing once none comes.
+  if (IsState(run, "finished") || IsState(run, "stopped")) return place;
+  return fmt::format("{}, attempt {}{}", place, run.Number("attempt"),
                      run.Text("kind") == "train" ? "" : " (" + run.Text("kind") + ")");
+}
+
+// " (SKEP-7413)" where all have one number, else " (3 SKEP-7413, 1 SKEP-7401)".
+std::string CodesText(const View& codes) {
+  const auto items = codes.Items();
+  std::string text;
+  for (const View& one : items) {
+    text += text.empty() ? " (" : ", ";
+    if (items.size() > 1) text += fmt::format("{} ", one.Number("count"));
+    text += fmt::format("SKEP-{}", one.Number("code"));
+  }
+  return text.empty() ? text : text + ")";
 }
 
 // Of an attempt that collects: what has come and what has not.
@@ -25,7 +39,8 @@ std::string CountsText(const View& run) {
   std::string text;
   const auto add = [&](const char* name, std::int64_t count, bool always) {
     if (count == 0 && !always) return;
-    text += fmt::format("{}{} {}", text.empty() ? "" : kDot, name, count);
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : kDot, name, count,
+                        CodesText(run.At("codes").At(name)));
   };
   for (const char* name :
        {"invited", "declined", "started", "ok", "rejected", "failed", "dropped", "late"}) {
@@ -38,6 +53,20 @@ std::string CountsText(const View& run) {
   if (!IsOver(run))
     add("at work", std::max<std::int64_t>(counts.Number("started") - settled, 0), false);
   return text;
+}
+
+// Of the attempt that ended last, while none is open: whoever did not contribute, and why.
+std::string LastCodesText(const View& run) {
+  std::string text;
+  for (const char* name : {"declined", "rejected", "failed"}) {
+    const View codes = run.At("codes").At(name);
+    std::int64_t count = 0;
+    for (const View& one : codes.Items()) count += one.Number("count");
+    if (count == 0) continue;
+    text += fmt::format("{}{} {}{}", text.empty() ? "  last attempt: " : kDot, name, count,
+                        CodesText(codes));
+  }
+  return text.empty() ? text : text + "\n";
 }
 
 std::string MetricsText(const View& metrics, const char* form) {
@@ -84,6 +113,7 @@ std::string RunScreen(const View& run) {
   if (const std::string waiting = run.Text("waiting_for"); !waiting.empty() && !IsOver(run)) {
     text += fmt::format("  {}, since {}\n", waiting, SpanText(run.Number("waiting_ms")));
   }
+  if (run.At("counts").Number("invited") == 0) text += LastCodesText(run);
   if (run.At("counts").Number("invited") > 0) text += "  " + CountsText(run) + "\n";
   if (const std::string metrics = MetricsText(run.At("metrics"), "  {} {:.4g}"); !metrics.empty()) {
     text += metrics + "\n";
@@ -104,6 +134,14 @@ std::string AttemptLine(const View& attempt, std::int64_t rounds) {
     for (const char* name : {"ok", "rejected", "failed", "dropped", "late"}) {
       line += fmt::format(" {}={}", name, counts.Number(name));
     }
+  }
+  for (const char* name : {"declined", "rejected", "failed"}) {
+    std::string codes;
+    for (const View& one : attempt.At("codes").At(name).Items()) {
+      codes +=
+          fmt::format("{}{}:{}", codes.empty() ? "" : ",", one.Number("code"), one.Number("count"));
+    }
+    if (!codes.empty()) line += fmt::format(" {}_codes={}", name, codes);
   }
   if (attempt.Has("reason")) line += fmt::format(" reason=\"{}\"", attempt.Text("reason"));
   return line + "\n";

@@ -10,6 +10,7 @@
 #include "aggregator/server/admin.h"
 #include "aggregator/server/admin_socket.h"
 #include "aggregator/server/commands/check.h"
+#include "aggregator/server/commands/reload.h"
 #include "aggregator/server/commands/text.h"
 #include "aggregator/server/server.h"
 #include "kernels/backend.h"
@@ -31,15 +32,10 @@ Result<std::optional<crypto::Authority>> DeviceAuthority(const ServerConfig& ser
   return authority;
 }
 
-// Devices that have enrolled know one key: another one would sign tasks that nobody accepts.
-Status CheckSigningKey(SqliteStore& store, const crypto::SigningKey& key) {
+Status UseSigningKey(SqliteStore& store, const wire::PublicKey& key) {
+  SKEP_TRY(CheckSigningKey(store, key));
   SKEP_ASSIGN(const auto recorded, store.SigningKey());
-  if (!recorded) return store.SetSigningKey(key.public_key());
-  if (*recorded == key.public_key()) return Ok();
-  return Error{5115,
-               "signing.key is not the manifest key recorded in the store (" +
-                   ShortId(crypto::KeyIdOf(*recorded).Hex()) + "...)",
-               "restore the key"};
+  return recorded ? Ok() : store.SetSigningKey(key);
 }
 
 Result<std::unique_ptr<Server>> StartServer(const ServerConfig& server, std::vector<Error> warnings,
@@ -52,7 +48,7 @@ Result<std::unique_ptr<Server>> StartServer(const ServerConfig& server, std::vec
   SKEP_ASSIGN(auto authority, DeviceAuthority(server, device_ca));
   SKEP_ASSIGN(auto signing_key, crypto::SigningKey::Load(server.signing_key));
   SKEP_ASSIGN(auto store, SqliteStore::Open(server.store.directory, std::nullopt));
-  SKEP_TRY(CheckSigningKey(*store, signing_key));
+  SKEP_TRY(UseSigningKey(*store, signing_key.public_key()));
   return Server::Start({.config = server,
                         .store = std::move(store),
                         .certificate = std::move(certificate),
@@ -97,16 +93,23 @@ std::vector<Error> Inspect(ServerConfig& server, std::vector<Error>& warnings) {
   InstallationProblems found = InspectInstallation(server, ReadClock().wall);
   errors.insert(errors.end(), found.errors.begin(), found.errors.end());
   warnings.insert(warnings.end(), found.warnings.begin(), found.warnings.end());
+  // Recovery reads the store itself, and would be told of alone.
+  const std::vector<Error> later =
+      InspectStart(server, errors.empty() ? StoreDepth::kOutside : StoreDepth::kContent);
+  errors.insert(errors.end(), later.begin(), later.end());
   return errors;
 }
 
-int Serve(const GlobalOptions& options, const ServerConfig& server, std::vector<Error> warnings) {
+int Serve(const GlobalOptions& options, const config::Loaded<ServerConfig>& loaded,
+          std::vector<Error> warnings) {
+  const ServerConfig& server = loaded.value;
   Log log(LoggingOf(server));
   log.Write({.event = "service.started",
              .message = "started",
              .fields = {{"version", options.version}, {"store", server.store.directory}}});
   for (const Error& warning : warnings) log.Warning(warning.code, warning.message);
   RaiseOpenFiles();
+  auto reload = std::make_optional<Reload>(options, loaded.effective, log);
   auto running = StartServer(server, std::move(warnings), log);
   if (!running) return Fail(options, running.error());
   Server& control = **running;
@@ -125,7 +128,9 @@ int Serve(const GlobalOptions& options, const ServerConfig& server, std::vector<
   }
   PrintOut(ReadyText(*status, socket));
   (void)std::fflush(stdout);
+  reload->Begin(control);
   const int code = control.Wait();
+  reload.reset();
   return code;
 }
 
@@ -141,7 +146,7 @@ int RunServe(const GlobalOptions& options) {
   }
   const std::vector<Error> errors = Inspect(loaded->value, warnings);
   if (!errors.empty()) return Fail(options, errors);
-  return Serve(options, loaded->value, std::move(warnings));
+  return Serve(options, *loaded, std::move(warnings));
 }
 
 }  // namespace skep::aggregator

@@ -15,8 +15,10 @@ std::string SpanText(std::int64_t milliseconds) {
   };
   if (seconds < 60) return std::to_string(seconds) + " s";
   if (seconds < 3600) return pair(seconds / 60, "m", seconds % 60, "s");
-  if (seconds < 2 * 86'400) return pair(seconds / 3600, "h", seconds % 3600 / 60, "m");
-  return std::to_string(seconds / 86'400) + " d";
+  // Rounded, so that seven days less a moment are still seven days.
+  const std::int64_t minutes = (seconds + 30) / 60;
+  if (minutes < 2 * 24 * 60) return pair(minutes / 60, "h", minutes % 60, "m");
+  return std::to_string((minutes + 12 * 60) / (24 * 60)) + " d";
 }
 
 std::string BytesText(std::uint64_t bytes) {

@@ -13,7 +13,8 @@
 
 namespace skep::aggregator {
 
-// "12 s", "3 m 10 s", "5 h 2 m", "364 d": at most two units, days alone.
+// "12 s", "3 m 10 s", "5 h 2 m", "364 d": at most two units, days alone and
+// rounded.
 [[nodiscard]] std::string SpanText(std::int64_t milliseconds);
 // "512 B", "38 KiB", "41 GiB".
 [[nodiscard]] std::string BytesText(std::uint64_t bytes);

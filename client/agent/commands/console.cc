@@ -6,7 +6,7 @@
 
 #include <boost/json/serialize.hpp>
 
-#include "client/agent/private_file.h"
+#include "shared/base/file.h"
 
 namespace skep::agent {
 namespace {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "client/agent/private_file.h"
 #include "client/agent/storage.h"
+#include "shared/base/file.h"
 #include "shared/base/try.h"
 
 namespace skep::agent {
@@ -33,7 +33,7 @@ Status Overwrite(const std::string& path) {
 // interrupted removal leaves a folder that is not enrolled.
 Status Forget(const std::string& folder) {
   SKEP_ASSIGN(const Storage storage, Storage::Open(folder));
-  SKEP_TRY(RemovePrivate(storage.Path("identity/enrolment.json")));
+  SKEP_TRY(RemoveWithContent(storage.Path("identity/enrolment.json")));
   SKEP_TRY(Overwrite(storage.Path("identity/key.pem")));
   std::error_code failure;
   std::vector<std::string> paths;
@@ -44,7 +44,7 @@ Status Forget(const std::string& folder) {
       paths.push_back(at->path().string());
     }
   }
-  for (const std::string& path : paths) SKEP_TRY(RemovePrivate(path));
+  for (const std::string& path : paths) SKEP_TRY(RemoveWithContent(path));
   return Ok();
 }
 

@@ -9,6 +9,7 @@
 #include <boost/json/array.hpp>
 
 #include "client/agent/enrol.h"
+#include "client/agent/local_data.h"
 #include "client/agent/settings.h"
 #include "shared/base/file.h"
 #include "shared/base/try.h"
@@ -72,6 +73,17 @@ Result<Identity> Join(const GlobalOptions& options, const JoinOptions& join,
 
 }  // namespace
 
+std::string NextStep(const GlobalOptions& options, const config::ClientConfig& config) {
+  std::string text = "next   skep-client run --storage " + config.storage_dir;
+  if (options.is_config_given) text += " --config " + options.config;
+  for (const std::string& set : options.sets) text += " --set '" + set + "'";
+  if (HasDataSource(config)) return text + "\n";
+  return text +
+         " --set data.path=FILE --set data.label=COLUMN\n"
+         "       FILE: the table to train on; or --data-experiment experiment.toml; or set [data] "
+         "in client.toml\n";
+}
+
 int RunJoin(const GlobalOptions& options, const JoinOptions& join) {
   const auto config = LoadConfig(options);
   if (!config.has_value()) return Fail(options, config.problems());
@@ -98,8 +110,7 @@ int RunJoin(const GlobalOptions& options, const JoinOptions& join) {
                   {"populations", std::move(populations)},
                   {"storage", config->storage_dir}},
                  "joined as device " + device.substr(0, 6) + " in " + names + " at " +
-                     identity->endpoint + "\nnext   skep-client run --storage " +
-                     config->storage_dir + "\n");
+                     identity->endpoint + "\n" + NextStep(options, *config));
 }
 
 }  // namespace skep::agent

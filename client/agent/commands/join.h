@@ -14,6 +14,11 @@ struct JoinOptions {
 };
 
 // Returns the exit code, as all commands do.
+// What to call after having joined: a command that works as it stands, or that says what is to be
+// filled in.
+[[nodiscard]] std::string NextStep(const GlobalOptions& options,
+                                   const config::ClientConfig& config);
+
 [[nodiscard]] int RunJoin(const GlobalOptions& options, const JoinOptions& join);
 
 }  // namespace skep::agent
