@@ -121,8 +121,9 @@ Result<std::uint64_t> DrawSeed() {
   return LoadLittle<std::uint64_t>(bytes.bytes.data()) >> 1U;
 }
 
-Result<model::ParamsPtr> FirstModel(const config::Experiment& experiment, const RunSpec& spec) {
-  Result<model::Params> made = MakeInitialModel(experiment, spec.model, spec.seed);
+Result<model::ParamsPtr> FirstModel(const config::Experiment& experiment, const RunSpec& spec,
+                                    std::vector<std::string>& notes) {
+  Result<model::Params> made = MakeInitialModel(experiment, spec.model, spec.seed, &notes);
   if (!made) {
     Error error = std::move(made).error();
     if (error.code == 1301) error.code = kOtherLayout;
@@ -174,7 +175,7 @@ Result<PreparedRun> Build(const config::Loaded<config::Experiment>& loaded, Sour
   inputs.has_test_data = source.test != nullptr;
   SKEP_ASSIGN(RunSpec spec, MakeRunSpec(loaded.value, inputs));
   PreparedRun run;
-  SKEP_ASSIGN(run.initial, FirstModel(loaded.value, spec));
+  SKEP_ASSIGN(run.initial, FirstModel(loaded.value, spec, source.notes));
   spec.initial_model = run.initial->ModelHash();
   run.answer = DescribeRun(spec);
   run.answer.notes = loaded.notes;

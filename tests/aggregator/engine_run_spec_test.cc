@@ -98,6 +98,85 @@ TEST_CASE("a model that does not fit the data is refused by name", "[unit]") {
   }
 }
 
+TEST_CASE("every choice of the optimiser and the loss reaches the client", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.client.optimizer = "adamw";
+  experiment.client.weight_decay = 0.01;
+  experiment.client.gradient_clip = 2;
+  experiment.model.loss = "mse";
+  const RunSpec spec = MakeRunSpec(experiment, Inputs()).value();
+  CHECK(spec.loss == kernels::LossKind::kMeanSquaredError);
+  const client::TrainingPlan plan = client::ReadTrainingPlan(spec.plan).value();
+  CHECK(plan.rule == kernels::Rule::kAdamW);
+  CHECK(plan.loss == kernels::LossKind::kMeanSquaredError);
+  CHECK(plan.weight_decay == 0.01);
+  CHECK(plan.gradient_clip == 2);
+  CHECK(Find(MakeRunSpec(Small(), Inputs()).value().plan, "model.loss")->text == "cross_entropy");
+}
+
+TEST_CASE("activation and normalization stand in the plan as lines", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "mlp";
+  experiment.model.hidden = {8};
+  experiment.model.activation = "tanh";
+  experiment.model.normalization = "batch";
+  const RunSpec spec = MakeRunSpec(experiment, Inputs()).value();
+  CHECK(spec.model.lines() == std::vector<std::string>{"dense 8", "norm batch", "tanh", "dense 3"});
+  CHECK(client::ReadTrainingPlan(spec.plan).has_value());
+}
+
+TEST_CASE("an embedding without symbols has as many as classes, and the plan says so", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"embedding 2", "dense 3"};
+  RunInputs inputs = Inputs();
+  inputs.data.task = data::Task::kNextToken;
+  inputs.labels_per_row = 4;
+  const RunSpec spec = MakeRunSpec(experiment, inputs).value();
+  CHECK(Find(spec.plan, "model.layer.0001")->text == "embedding 2 symbols 3");
+  CHECK(Find(spec.plan, "data.task")->text == "next_token");
+  CHECK(client::ReadTrainingPlan(spec.plan).value().model.positions() == 4);
+  experiment.model.layers = {"embedding 2 symbols 9", "dense 3"};
+  CHECK(MakeRunSpec(experiment, inputs).value().model.input_symbols() == 9);
+}
+
+TEST_CASE("a model that answers at more places than the data have labels is refused", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"embedding 2", "dense 3"};
+  RunInputs inputs = Inputs();
+  inputs.labels_per_row = 1;
+  const auto spec = MakeRunSpec(experiment, inputs);
+  REQUIRE_FALSE(spec.has_value());
+  CHECK(spec.error().code == 1301);
+  CHECK(spec.error().message ==
+        "the model answers at 4 places of an example, the data have 1 labels");
+}
+
+TEST_CASE("batch norm with a batch size of one is refused", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"norm batch", "dense 3"};
+  CHECK(MakeRunSpec(experiment, Inputs()).has_value());
+  experiment.client.batch_size = 1;
+  const auto spec = MakeRunSpec(experiment, Inputs());
+  REQUIRE_FALSE(spec.has_value());
+  CHECK(spec.error().code == 1303);
+}
+
+TEST_CASE("one output is for two classes and another loss than a softmax's", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"dense 1"};
+  RunInputs inputs = Inputs();
+  inputs.data.classes = {"no", "yes"};
+  CHECK(MakeRunSpec(experiment, inputs).error().code == 1301);
+  experiment.model.loss = "binary_cross_entropy";
+  CHECK(MakeRunSpec(experiment, inputs).has_value());
+  inputs.data.classes = {"a", "b", "c"};
+  CHECK(MakeRunSpec(experiment, inputs).error().code == 1301);
+}
+
 TEST_CASE("a plan that is too large is refused when the run is made", "[unit]") {
   RunInputs inputs = Inputs();
   inputs.data.classes.clear();
@@ -182,6 +261,49 @@ TEST_CASE("the number of workers does not change a bit of an evaluation", "[unit
     CHECK(evaluated.metrics[0].value == expected.metrics[0].value);
     CHECK(evaluated.metrics[1].value == expected.metrics[1].value);
   }
+}
+
+// Symbols 0, 1, 2 in turn, each with the next one as its label.
+data::Dataset TextData(std::size_t rows) {
+  data::Dataset text;
+  text.input_shape = {4};
+  text.rows = rows;
+  text.values = 4;
+  text.labels_per_row = 4;
+  for (std::size_t i = 0; i < rows * 4; ++i) {
+    text.floats.push_back(static_cast<float>(i % 3));
+    text.labels.push_back(static_cast<std::int32_t>((i + 1) % 3));
+  }
+  return text;
+}
+
+TEST_CASE("only labels that count are evaluated, at every place", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"embedding 2", "dense 3"};
+  experiment.model.init = "zeros";
+  const RunSpec spec = MakeRunSpec(experiment, Inputs()).value();
+  const model::Params zeros = MakeInitialModel(experiment, spec.model, 42).value();
+  const auto evaluate = [&](const data::Dataset& text) {
+    return MakeEvaluator(std::make_shared<const data::Dataset>(text), kernels::Isa::kPortable,
+                         nullptr)
+        ->Evaluate(spec, zeros);
+  };
+  data::Dataset text = TextData(300);
+  // Class 0 wins a draw: only places with another label are left.
+  for (std::int32_t& label : text.labels) label = label == 0 ? -1 : label;
+  const Evaluated evaluated = evaluate(text).value();
+  CHECK(evaluated.examples == 300);
+  CHECK(evaluated.metrics[0].value == 0);
+  CHECK(evaluated.metrics[1].value == Approx(std::log(3.0)).epsilon(1e-7));
+  text.floats[5] = 3;
+  CHECK(evaluate(text).error().code == 1301);
+  text.floats[5] = 0.5F;
+  CHECK(evaluate(text).error().message == "the test data hold a symbol beyond the model's");
+  CHECK(evaluate(TestData()).error().code == 1301);  // one label a row
+  for (std::int32_t& label : text.labels) label = -1;
+  text.floats[5] = 0;
+  CHECK(evaluate(text).value().metrics.empty());
 }
 
 // A driver without models and bodies.
