@@ -53,7 +53,7 @@ std::size_t Held(const TrainingPlan& plan, const LocalData& data) {
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
   const TaskIdentity task{RoundSeed(42, 1), 1, 0};
   REQUIRE(trainer->Train(plan, task, data, params.values(), nullptr).has_value());
-  REQUIRE(trainer->Evaluate(plan, data, params.values()).has_value());
+  REQUIRE(trainer->Evaluate(plan, data, params.values(), nullptr).has_value());
   return skep::test::HeldBytes() - before;
 }
 

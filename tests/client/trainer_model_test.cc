@@ -110,8 +110,8 @@ TEST_CASE("dropout does nothing in evaluation", "[unit]") {
   const TrainingPlan without = MakePlan({6}, {"dense 8", "dense 3"});
   const std::vector<float> params = Initial(with);
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
-  CHECK(trainer->Evaluate(with, data, params).value().loss ==
-        trainer->Evaluate(without, data, params).value().loss);
+  CHECK(trainer->Evaluate(with, data, params, nullptr).value().loss ==
+        trainer->Evaluate(without, data, params, nullptr).value().loss);
 }
 
 TEST_CASE("a sequence has a label at every place", "[unit]") {
@@ -119,7 +119,7 @@ TEST_CASE("a sequence has a label at every place", "[unit]") {
   const LocalData data = All(Text(9, 5, 7));
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
   std::vector<float> params(plan.model.layout()->values());
-  const EvaluationReport ignorant = trainer->Evaluate(plan, data, params).value();
+  const EvaluationReport ignorant = trainer->Evaluate(plan, data, params, nullptr).value();
   CHECK(ignorant.loss == Approx(std::log(7.0)).epsilon(1e-6));
   CHECK(ignorant.examples == 9);
   params = Initial(plan);
@@ -130,7 +130,7 @@ TEST_CASE("a sequence has a label at every place", "[unit]") {
   const TrainReport report = trainer->Train(longer, Task(), data, params, nullptr).value();
   CHECK(report.examples == 9);
   CHECK(report.loss < 0.3);
-  CHECK(trainer->Evaluate(plan, data, params).value().accuracy == 1);
+  CHECK(trainer->Evaluate(plan, data, params, nullptr).value().accuracy == 1);
 }
 
 TEST_CASE("labels that do not count are in no mean", "[unit]") {
@@ -140,7 +140,7 @@ TEST_CASE("labels that do not count are in no mean", "[unit]") {
   for (std::size_t r = 0; r < masked->rows; ++r) masked->labels[r * 5 + 4] = kernels::kNoLabel;
   std::vector<float> params = Initial(plan);
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
-  const EvaluationReport report = trainer->Evaluate(plan, All(masked), params).value();
+  const EvaluationReport report = trainer->Evaluate(plan, All(masked), params, nullptr).value();
   double loss = 0;
   double correct = 0;
   for (std::size_t place = 0; place < 4; ++place) {
@@ -148,7 +148,7 @@ TEST_CASE("labels that do not count are in no mean", "[unit]") {
     for (std::size_t i = 0; i < only->labels.size(); ++i) {
       if (i % 5 != place) only->labels[i] = kernels::kNoLabel;
     }
-    const EvaluationReport one = trainer->Evaluate(plan, All(only), params).value();
+    const EvaluationReport one = trainer->Evaluate(plan, All(only), params, nullptr).value();
     loss += one.loss / 4;
     correct += one.accuracy / 4;
   }
@@ -167,7 +167,7 @@ TEST_CASE("without a label that counts the means are undefined, and nothing move
   CHECK(std::isnan(report.loss));
   CHECK(params == before);
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
-  CHECK(std::isnan(trainer->Evaluate(plan, All(none), params).value().accuracy));
+  CHECK(std::isnan(trainer->Evaluate(plan, All(none), params, nullptr).value().accuracy));
 }
 
 TEST_CASE("what is no symbol of the model is refused by row", "[unit]") {
@@ -177,8 +177,8 @@ TEST_CASE("what is no symbol of the model is refused by row", "[unit]") {
     const auto text = Text(8, 5, 7);
     text->floats[3 * 5 + 2] = bad;
     CHECK(CodeOf(plan, {text, {3}, {}}) == 7406);
-    const auto evaluated =
-        MakeBuiltInTrainer(kernels::DetectIsa())->Evaluate(plan, {text, {}, {3}}, Initial(plan));
+    const auto evaluated = MakeBuiltInTrainer(kernels::DetectIsa())
+                               ->Evaluate(plan, {text, {}, {3}}, Initial(plan), nullptr);
     REQUIRE_FALSE(evaluated.has_value());
     CHECK(evaluated.error().message ==
           "row 3 holds what is no symbol of the model: whole numbers below 7");
@@ -259,7 +259,7 @@ TEST_CASE("one output learns two classes", "[unit]") {
   std::vector<float> params = Initial(plan);
   REQUIRE(Train(plan, All(values), params).has_value());
   const auto trainer = MakeBuiltInTrainer(kernels::DetectIsa());
-  CHECK(trainer->Evaluate(plan, All(values), params).value().accuracy > 0.9);
+  CHECK(trainer->Evaluate(plan, All(values), params, nullptr).value().accuracy > 0.9);
 }
 
 TEST_CASE("an evaluation between two tasks changes no bit of them", "[unit]") {
@@ -271,7 +271,7 @@ TEST_CASE("an evaluation between two tasks changes no bit of them", "[unit]") {
   std::vector<float> alone = Initial(plan);
   for (int task = 0; task < 2; ++task) {
     REQUIRE(trainer->Train(plan, Task(), data, params, nullptr).has_value());
-    REQUIRE(trainer->Evaluate(plan, data, params).has_value());
+    REQUIRE(trainer->Evaluate(plan, data, params, nullptr).has_value());
     REQUIRE(Train(plan, data, alone).has_value());
   }
   CHECK(params == alone);
