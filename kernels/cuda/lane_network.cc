@@ -200,7 +200,9 @@ Result<bool> LaneNetwork::Train(const LaneEpoch& epoch) {
   SKEP_CHECK(epoch.order.size() == std::size_t{epoch.steps} * limits_.lanes * limits_.rows);
   SKEP_CHECK(epoch.keys.size() == std::size_t{epoch.steps} * limits_.lanes);
   DeviceApi& device = queue_->device();
-  SKEP_TRY(device.Clear(queue_->stream(), epoch_loss_.address, limits_.lanes * sizeof(double)));
+  if (!epoch.adds_losses) {
+    SKEP_TRY(device.Clear(queue_->stream(), epoch_loss_.address, limits_.lanes * sizeof(double)));
+  }
   SKEP_ASSIGN(const GraphId graph, GraphFor(epoch));
   for (std::uint32_t first = 0; first < epoch.steps; first += kStepsPerUpload) {
     const std::uint32_t steps = std::min(kStepsPerUpload, epoch.steps - first);
@@ -323,12 +325,9 @@ Status LaneNetwork::PutLoss() {
                                                .rows = rows,
                                                .width = outputs_,
                                                .kind = KindOf(limits_.loss)}));
-  SKEP_TRY(queue_->Launch<body::AddLoss>(GridFor(limits_.lanes), {.losses = losses_,
-                                                                  .counted = counted_,
-                                                                  .active = active_,
-                                                                  .epoch_loss = epoch_loss_,
-                                                                  .rows = rows,
-                                                                  .lanes = limits_.lanes}));
+  SKEP_TRY(queue_->Launch<body::AddLoss>(
+      GridFor(limits_.lanes),
+      {.losses = losses_, .epoch_loss = epoch_loss_, .rows = rows, .lanes = limits_.lanes}));
   if (planned.is_rectified) SKEP_TRY(Rectify(last, deltas_[0]));
   return Ok();
 }
@@ -435,6 +434,11 @@ Status LaneNetwork::ReadLosses(std::span<double> losses) {
   SKEP_TRY(queue_->device().CopyOut(queue_->stream(), losses.data(), epoch_loss_.address,
                                     losses.size_bytes()));
   return queue_->Synchronise();
+}
+
+Status LaneNetwork::ForgetLoss(std::uint32_t lane) {
+  SKEP_CHECK(lane < limits_.lanes);
+  return queue_->device().Clear(queue_->stream(), (epoch_loss_ + lane).address, sizeof(double));
 }
 
 Status LaneNetwork::ReadParams(std::span<const std::span<float>> params) {

@@ -45,6 +45,7 @@ struct LaneEpoch {
   std::span<const std::uint64_t> keys;  // [steps][lanes]: step keys of Network::TrainStep
   OptimiserStep step;
   const std::atomic<bool>* cancelled = nullptr;  // looked at every few steps
+  bool adds_losses = false;  // to those of the Train before, so that a pass may come in pieces
 };
 
 class LaneNetwork {
@@ -65,8 +66,10 @@ class LaneNetwork {
   [[nodiscard]] Status Begin(std::span<const std::span<const float>> params);
   // False: cancelled.
   [[nodiscard]] Result<bool> Train(const LaneEpoch& epoch);
-  // Of the last Train: the sum over its batches of mean loss times examples, a value a lane.
+  // Of the last Train: the sum of its losses over the labels that count, a value a lane.
   [[nodiscard]] Status ReadLosses(std::span<double> losses);
+  // The sum of this lane begins anew.
+  [[nodiscard]] Status ForgetLoss(std::uint32_t lane);
   [[nodiscard]] Status ReadParams(std::span<const std::span<float>> params);
 
   [[nodiscard]] std::uint32_t lanes() const { return limits_.lanes; }

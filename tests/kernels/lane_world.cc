@@ -95,8 +95,10 @@ Trained LaneWorld::OnHost(std::uint32_t lanes, const OptimiserStep& step) const 
           y.insert(y.end(), labels_.begin() + static_cast<std::ptrdiff_t>(e * spec_.positions()),
                    labels_.begin() + static_cast<std::ptrdiff_t>((e + 1) * spec_.positions()));
         }
+        const auto counted =
+            std::count_if(y.begin(), y.end(), [](std::int32_t label) { return label != kNoLabel; });
         loss += network.TrainStep(params, {x.data(), y.data(), rows}, step, KeyOf(lane, number)) *
-                static_cast<double>(rows);
+                static_cast<double>(counted);
       }
     }
     trained.params.push_back(params);
