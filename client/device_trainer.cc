@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/body/batch_body.h"
 #include "shared/base/try.h"
 
 namespace skep::client {
@@ -166,7 +165,7 @@ void DeviceTrainer::FillPiece(const TrainingPlan& plan, std::span<Lane> lanes,
                               std::uint32_t steps) {
   const std::size_t width = network_->lanes();
   const std::size_t rows = network_->rows();
-  order_.assign(steps * width * rows, kernels::body::kNoExample);
+  order_.assign(steps * width * rows, kernels::kNoExample);
   keys_.assign(steps * width, 0);
   for (std::uint32_t step = 0; step < steps; ++step) {
     for (std::size_t i = 0; i < lanes.size(); ++i) {

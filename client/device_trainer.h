@@ -2,7 +2,7 @@
 //
 // Every client is a lane of one network in the device's memory; all lanes step together, and a
 // client with fewer batches rests at the end. Batches, shuffles and step keys are those of the
-// built-in trainer, so that the two agree within the tolerance of docs/testing.md. What a client
+// built-in trainer, so that the two agree but for rounding. What a client
 // gives does not depend on who trains beside it, nor on how many. A data set goes to the device
 // once and stays until another one comes. Held-out rows are evaluated by the built-in trainer on
 // the CPU: a single pass over few rows is over before they would be on a device.

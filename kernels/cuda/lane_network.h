@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/body/batch_body.h"
 #include "kernels/cuda/arena.h"
 #include "kernels/cuda/lane_data.h"
 #include "kernels/cuda/lane_layer.h"
@@ -35,11 +36,14 @@ struct LaneLimits {
   OptimiserStep step;  // its rule, momentum and clipping decide what is kept
 };
 
+// In an order: no example here.
+inline constexpr std::uint32_t kNoExample = body::kNoExample;
+
 // One pass of all lanes over their batches.
 struct LaneEpoch {
   const LaneData& data;
   std::uint32_t steps = 0;
-  // [steps][lanes][rows]: examples; body::kNoExample where a lane has none, at the end of a batch
+  // [steps][lanes][rows]: examples; kNoExample where a lane has none, at the end of a batch
   // and in whole batches of clients that have fewer.
   std::span<const std::uint32_t> order;
   std::span<const std::uint64_t> keys;  // [steps][lanes]: step keys of Network::TrainStep
