@@ -136,6 +136,7 @@ void Agent::Do(client::Finished& finished) {
   const bool is_failed_work = settings_.once && finished.code == 0 && last_trouble_ != 0;
   Outcome outcome{.code = finished.code, .why = std::move(finished.why)};
   if (is_failed_work) outcome.code = last_trouble_;
+  if (broken_device_) outcome = {.code = broken_device_->code, .why = broken_device_->message};
   // Why the connection was not to be trusted says more than the session can.
   if (last_failure_ && last_failure_->code == finished.code) outcome.why = last_failure_->message;
   Conclude(std::move(outcome));
@@ -255,6 +256,7 @@ void Agent::GiveBack() {
   // Its thread may still leave the last task, which touches both.
   worker_.reset();
   trainer_.reset();
+  device_trainer_ = nullptr;
   scratch_ = {};
   ::malloc_trim(0);
 }

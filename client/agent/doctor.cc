@@ -81,6 +81,7 @@ class Doctor {
     ExamineProxy();
     SKEP_TRY(ExamineAggregator());
     SKEP_TRY(ExamineData());
+    SKEP_TRY(ExamineDevice());
     return ExamineEligibility();
   }
 
@@ -221,6 +222,13 @@ class Doctor {
     }
     for (const std::string& note : local->notes) text += "; " + note;
     Well("data", std::move(text));
+    return Ok();
+  }
+
+  Status ExamineDevice() {
+    Result<std::string> device = FindDevice(settings_.config);
+    if (!device.has_value()) return Ill("device", std::move(device).error());
+    Well("device", "trains on " + *device);
     return Ok();
   }
 
