@@ -90,10 +90,11 @@ class BatchGate {
   [[nodiscard]] virtual Status Pass() = 0;
 };
 
-// Only knows to stop. Stop from any thread.
+// Only knows to stop. Stop and Reopen from any thread.
 class StopGate final : public BatchGate {
  public:
   void Stop() { is_stopped_.store(true, std::memory_order_relaxed); }
+  void Reopen() { is_stopped_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] bool is_stopped() const { return is_stopped_.load(std::memory_order_relaxed); }
   [[nodiscard]] Status Pass() override;
 

@@ -60,6 +60,21 @@ Result<PendingUpdate> RunTraining(const StartTraining& task, const LocalData& da
   std::copy(trained.begin(), trained.end(), received.begin());
   const TaskIdentity identity{task.manifest.round_seed, task.manifest.round, task.client};
   SKEP_ASSIGN(report, trainer.Train(*task.plan, identity, data, trained, gate));
+  return MakeUpdate(task, report, received, trained);
+}
+
+}  // namespace
+
+Status ReadModel(const StartTraining& task, std::span<float> params) {
+  if (task.model.bytes == nullptr || task.model.bytes->size() != params.size_bytes()) {
+    return Error{2218, "the model has another size than its plan says", ""};
+  }
+  std::memcpy(params.data(), task.model.bytes->data(), params.size_bytes());
+  return Ok();
+}
+
+Result<PendingUpdate> MakeUpdate(const StartTraining& task, const TrainReport& report,
+                                 std::span<const float> received, std::span<float> trained) {
   kernels::Difference(trained, received, trained);
   // An update that is not finite travels too: the aggregator's refusal (2104) names the tensor and
   // is seen by whoever can lower the learning rate.
@@ -76,17 +91,12 @@ Result<PendingUpdate> RunTraining(const StartTraining& task, const LocalData& da
   return update;
 }
 
-}  // namespace
-
 Result<PendingUpdate> RunTask(const StartTraining& task, const LocalData& data, Trainer& trainer,
                               model::FloatVector& scratch, BatchGate* gate, TrainReport* report) {
   const std::size_t values = task.plan->model.layout()->values();
-  if (task.model.bytes == nullptr || task.model.bytes->size() != values * sizeof(float)) {
-    return Error{2218, "the model has another size than its plan says", ""};
-  }
   // The model as received stays beside the one in training.
   scratch.resize(2 * values);
-  std::memcpy(scratch.data(), task.model.bytes->data(), values * sizeof(float));
+  SKEP_TRY(ReadModel(task, std::span<float>(scratch).first(values)));
   if (task.manifest.kind == wire::TaskKind::kEvaluate) {
     return RunEvaluation(task, data, trainer, std::span<const float>(scratch).first(values), gate);
   }

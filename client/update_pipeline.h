@@ -20,4 +20,11 @@ namespace skep::client {
                                             Trainer& trainer, model::FloatVector& scratch,
                                             BatchGate* gate, TrainReport* report);
 
+// The two halves of RunTask for a training that several tasks share. The model as received; 2218.
+[[nodiscard]] Status ReadModel(const StartTraining& task, std::span<float> params);
+// `trained` becomes the difference to `received`. Errors of RunTask.
+[[nodiscard]] Result<PendingUpdate> MakeUpdate(const StartTraining& task, const TrainReport& report,
+                                               std::span<const float> received,
+                                               std::span<float> trained);
+
 }  // namespace skep::client

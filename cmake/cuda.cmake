@@ -44,7 +44,8 @@ else()
   message(STATUS "Device code: none (SKEP_CUDA is ${SKEP_CUDA}); programs train on the CPU")
 endif()
 
-# libskep-cuda.so: beside the programs, loaded by them at run time.
+# libskep-cuda.so: beside the programs, loaded by them at run time. What ptxas says about its kernels is kept in
+# ptxas-TARGET.log for tests/lint/ptxas.py.
 function(skep_cuda_target name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(${name} PRIVATE
@@ -54,6 +55,8 @@ function(skep_cuda_target name)
       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_SEPARABLE_COMPILATION OFF CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static)
   target_compile_definitions(${name} PRIVATE SKEP_VERSION="${PROJECT_VERSION}")
   # Equal results on the CPU and on a device want no fused multiply-add but those that are written.
-  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>")
+  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-Xptxas=-v>")
+  set_target_properties(${name} PROPERTIES
+      RULE_LAUNCH_COMPILE "${PROJECT_SOURCE_DIR}/cmake/keep_log.sh ${CMAKE_BINARY_DIR}/ptxas-${name}.log")
   target_link_libraries(${name} PRIVATE CUDA::cudart_static CUDA::cublas)
 endfunction()

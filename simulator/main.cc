@@ -66,7 +66,7 @@ void AddRun(Commands& commands, RunOptions& options) {
   run->add_option("--resume", options.resume, "go on with an interrupted run")->type_name("DIR");
   run->add_option_function<std::string>("--jobs", set("run.jobs"), "worker threads, or auto")
       ->type_name("N");
-  run->add_option_function<std::string>("--device", set("run.device"), "auto, cpu")
+  run->add_option_function<std::string>("--device", set("run.device"), "auto, cpu, cuda, cuda:N")
       ->type_name("NAME");
   run->add_option_function<std::string>("--isa", set("run.isa"), "portable, avx2, avx512, auto")
       ->type_name("NAME");
@@ -80,7 +80,8 @@ void AddNew(Commands& commands, NewOptions& options) {
       commands.Add("new", "make a folder with an experiment that runs",
                    [&options](const Console& console) { return NewCommand(options, console); });
   command->add_option("name", options.name, "folder to make")->type_name("NAME")->required();
-  command->add_option("--template", options.template_, "fashion (default), csv, sensors, shakespeare")
+  command
+      ->add_option("--template", options.template_, "fashion (default), csv, sensors, shakespeare")
       ->type_name("T")
       ->check(CLI::IsMember({"fashion", "csv", "sensors", "shakespeare"}));
   command->add_option("--data", options.data, "your own table (CSV), a folder, or plays")

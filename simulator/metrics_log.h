@@ -78,6 +78,7 @@ class MetricsLog final : public Recorder {
 struct MetricsHistory {
   std::string run_id;
   std::string isa;
+  std::string device;
   std::string folder;
   std::string config_sha256;
   struct Published {

@@ -81,6 +81,7 @@ bool AddLine(const JsonValue& line, std::string_view text, std::uint64_t end,
       history.start_bytes = end;
       history.run_id = line.Text("run");
       history.isa = line.Text("isa");
+      history.device = line.Text("device");
       history.folder = line.Text("folder");
       history.config_sha256 = line.Text("config_sha256");
     }

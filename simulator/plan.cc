@@ -8,6 +8,7 @@
 
 #include "client/trainer.h"
 #include "shared/base/file.h"
+#include "shared/base/try.h"
 #include "shared/data/experiment_data.h"
 #include "simulator/figures.h"
 #include "simulator/names.h"
@@ -79,11 +80,13 @@ std::uint64_t FreeMemory() {
 
 // Current and next model, what checkpoints copy, the exact sum, the updates in flight, and a worker
 // for each job, which evaluates, too.
-std::uint64_t MemoryOf(const client::TrainingPlan& plan, std::size_t jobs, std::size_t largest) {
+std::uint64_t MemoryOf(const client::TrainingPlan& plan, std::size_t jobs, std::size_t largest,
+                       std::size_t lanes) {
   const std::uint64_t model = plan.model.layout()->values() * sizeof(float);
   constexpr std::uint64_t kModels = 5;
   constexpr std::uint64_t kSum = 2;  // 8 bytes a value
-  const std::uint64_t updates = 2 * jobs + 2;
+  // Of two groups of lanes: what is trained, and what came of it.
+  const std::uint64_t updates = 2 * jobs + 2 + 4 * lanes;
   client::TrainingPlan evaluation = plan;
   evaluation.batch_size = 1;
   return model * (kModels + kSum + updates) +
@@ -114,6 +117,30 @@ std::size_t LargestClient(const data::Partition& partition) {
     largest = std::max(largest, client.train.size());
   }
   return largest;
+}
+
+Result<PlannedDevice> PlanDevice(const Plan& plan, const client::TrainingPlan& training,
+                                 std::uint32_t clients, const DeviceChooser& choose) {
+  const config::RunConfig& run = plan.experiment().run;
+  SKEP_ASSIGN(const kernels::DeviceChoice choice, kernels::ParseDevice(run.device));
+  SKEP_ASSIGN(kernels::ChosenDevice chosen, choose(choice));
+  PlannedDevice device;
+  if (chosen.device == nullptr) {
+    if (choice.kind == kernels::DeviceChoice::Kind::kAuto) device.why = std::move(chosen.said);
+    return device;
+  }
+  device.api = std::move(chosen.device);
+  device.name = std::move(chosen.said);
+  device.budget_bytes = run.gpu_memory_limit.value_or(0);
+  if (!run.gpu_memory_limit) {
+    SKEP_ASSIGN(device.budget_bytes, client::DeviceBudget(*device.api));
+  }
+  SKEP_ASSIGN(device.lanes,
+              client::PlanLanes(training, {.dataset = *plan.prepared.data.train,
+                                           .most_rows = LargestClient(plan.prepared.partition),
+                                           .clients = clients,
+                                           .budget_bytes = device.budget_bytes}));
+  return device;
 }
 
 simulator::DropOutPhase PhaseOf(config::DropoutPhase phase) {
@@ -195,7 +222,8 @@ config::Validated<Prepared> Prepare(const PlanSource& source) {
   return prepared;
 }
 
-config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id) {
+config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id,
+                                 const DeviceChooser& choose) {
   Plan plan{.prepared = std::move(prepared), .spec = {}, .initial = {}, .config_sha256 = {}};
   const config::Experiment& experiment = plan.experiment();
   const auto isa = kernels::ParseIsa(experiment.run.isa);
@@ -225,7 +253,11 @@ config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id) {
   if (!initial.has_value()) return Refuse(initial.error());
   spec->initial_model = initial->ModelHash();
   plan.initial = std::make_shared<const model::Params>(std::move(initial).value());
-  plan.memory_bytes = MemoryOf(*training, plan.jobs, LargestClient(plan.prepared.partition));
+  auto device = PlanDevice(plan, *training, spec->training.invited, choose);
+  if (!device.has_value()) return Refuse(device.error());
+  plan.device = std::move(device).value();
+  plan.memory_bytes = MemoryOf(*training, plan.jobs, LargestClient(plan.prepared.partition),
+                               plan.device.lanes.lanes);
   plan.spec = std::make_shared<const aggregator::RunSpec>(std::move(spec).value());
 
   const std::uint64_t free = FreeMemory();
@@ -252,6 +284,12 @@ SimulationSetup MakeSetup(const Plan& plan) {
   setup.devices = RulesOf(experiment.devices);
   setup.isa = plan.isa;
   setup.jobs = plan.jobs;
+  setup.lanes = {.device = {.device = plan.device.api,
+                            .budget_bytes = plan.device.budget_bytes,
+                            .clients = plan.device.lanes.lanes,
+                            .most_rows = LargestClient(plan.prepared.partition),
+                            .isa = plan.isa},
+                 .count = plan.device.lanes.lanes};
   setup.config_sha256 = plan.config_sha256;
   setup.data_sha256 = plan.prepared.data.hash;
   setup.stop_after = experiment.training.stop_after;
@@ -281,7 +319,7 @@ RunStart MakeRunStart(const Plan& plan) {
   start.partition = PartitionText(experiment.data);
   start.rounds = experiment.training.rounds;
   start.clients_per_round = experiment.training.clients_per_round;
-  start.device = "cpu";
+  start.device = plan.device.name;
   start.isa = kernels::IsaName(plan.isa);
   start.jobs = plan.jobs;
   start.model_parameters = plan.spec->model.layout()->values();
@@ -307,6 +345,12 @@ RunStart MakeRunStart(const Plan& plan) {
     start.clients.push_back(std::move(info));
   }
   return start;
+}
+
+std::string DeviceText(const PlannedDevice& device) {
+  if (device.api == nullptr) return device.why.empty() ? device.name : device.why;
+  return fmt::format("{}: {} at once, {} of its memory", device.name,
+                     Plural(device.lanes.lanes, "client"), BinaryByteText(device.lanes.bytes));
 }
 
 std::string PartitionText(const config::DataConfig& data) {

@@ -5,12 +5,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "aggregator/engine/run_spec.h"
+#include "client/device_trainer.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/loader.h"
 #include "shared/config/experiment.h"
 #include "shared/data/partition.h"
 #include "shared/data/reader.h"
@@ -38,6 +41,18 @@ struct PlanSource {
 // Every problem of the file, or the first one of the data.
 [[nodiscard]] config::Validated<Prepared> Prepare(const PlanSource& source);
 
+// Where clients train.
+struct PlannedDevice {
+  std::shared_ptr<kernels::DeviceApi> api{};  // null: the CPU
+  std::string name = "cpu";                   // or "cuda:0, NVIDIA H200"
+  std::string why{};  // of the CPU: why nothing else; empty where it was asked for
+  std::uint64_t budget_bytes = 0;
+  client::LanePlan lanes{};
+};
+// As kernels::ChooseDevice; tests put another device there.
+using DeviceChooser =
+    std::function<Result<kernels::ChosenDevice>(const kernels::DeviceChoice& choice)>;
+
 struct Plan {
   Prepared prepared;
   std::shared_ptr<const aggregator::RunSpec> spec;
@@ -46,18 +61,23 @@ struct Plan {
   std::size_t jobs = 1;
   Hash32 config_sha256;
   std::uint64_t memory_bytes = 0;  // needed beside the data
+  PlannedDevice device{};
 
   [[nodiscard]] const config::Experiment& experiment() const { return prepared.experiment(); }
 };
 
 // `run_id` also names the run in its files. SKEP-1401: it does not fit into 80 % of the free
-// memory.
-[[nodiscard]] config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id);
+// memory, or not into that of the device; 72xx of a device that was asked for.
+[[nodiscard]] config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id,
+                                               const DeviceChooser& choose = kernels::ChooseDevice);
 
 [[nodiscard]] SimulationSetup MakeSetup(const Plan& plan);
 
 // What the outputs are told first. Name, time, command and folder are the caller's to add.
 [[nodiscard]] RunStart MakeRunStart(const Plan& plan);
+
+// "cpu: no CUDA device: there is no ...", "cuda:0, NVIDIA H200: 25 clients at once, 1.2 GiB".
+[[nodiscard]] std::string DeviceText(const PlannedDevice& device);
 
 // "dirichlet α = 0.5", "shards, 2 per client", "natural".
 [[nodiscard]] std::string PartitionText(const config::DataConfig& data);

@@ -144,7 +144,8 @@ Simulation::Impl::Impl(SimulationSetup setup, Recorder& recorder, CheckpointWrit
       local_(MakeLocalData(setup_)),
       threads_(setup_.jobs),
       tasks_(threads_, setup_.isa,
-             {.layout = setup_.spec->model.layout(), .admission = setup_.spec->admission}),
+             {.layout = setup_.spec->model.layout(), .admission = setup_.spec->admission},
+             setup_.lanes),
       jobs_(models_, bodies_),
       devices_(setup_.devices, setup_.spec->seed),
       log_(setup_.log_rules) {

@@ -23,6 +23,7 @@
 #include "simulator/device_model.h"
 #include "simulator/records.h"
 #include "simulator/round_log.h"
+#include "simulator/task_pool.h"
 
 namespace skep::simulator {
 
@@ -50,6 +51,7 @@ struct SimulationSetup {
   DeviceRules devices{};
   kernels::Isa isa = kernels::Isa::kPortable;
   std::size_t jobs = 1;
+  TaskPool::Lanes lanes{};  // without a device: clients train on the CPU
   Hash32 config_sha256{};
   Hash32 data_sha256{};
   std::optional<Nanoseconds> stop_after{};  // virtual time, or wall time without devices

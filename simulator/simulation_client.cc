@@ -179,6 +179,12 @@ void Simulation::Impl::OnTrainingDue(ClientNumber client) {
   log_.phases().train += Seconds(ReadClock().steady - before);
   turn.training.reset();
   if (!result) return;  // a stop was asked for; the loop sees it
+  // The CPU would go on with other last bits: a run is of one device, and goes on from its
+  // checkpoint.
+  if (result->device_failure) {
+    Fail(result->device_failure->code, result->device_failure->message);
+    return;
+  }
   turn.result = std::move(*result);
   client::TrainingDone done{.update = std::move(turn.result.update)};
   if (done.update.has_value()) done.update->id = turn.client->NewUpdateId();

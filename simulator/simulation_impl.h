@@ -15,7 +15,6 @@
 #include "shared/base/executor.h"
 #include "simulator/event_queue.h"
 #include "simulator/simulation.h"
-#include "simulator/task_pool.h"
 #include "simulator/virtual_client.h"
 
 namespace skep::simulator {

@@ -23,6 +23,7 @@
 #include "client/agent/reach.h"
 #include "client/agent/state.h"
 #include "client/agent/storage.h"
+#include "client/device_trainer.h"
 #include "client/session.h"
 #include "client/trainer.h"
 #include "kernels/backend.h"
@@ -34,6 +35,15 @@
 
 namespace skep::agent {
 
+// Where it trains.
+struct TrainingDevice {
+  std::shared_ptr<kernels::DeviceApi> api{};  // null: the CPU
+  std::uint64_t budget_bytes = 0;
+  // Whether it must be this one: the process ends when it fails. Otherwise the task fails and later
+  // ones are trained on the CPU.
+  bool is_required = false;
+};
+
 struct AgentSettings {
   std::string software;    // "skep-client 0.1.0"
   std::string population;  // one of the identity's
@@ -41,6 +51,7 @@ struct AgentSettings {
   LinkLimits limits;
   config::ClientConfig config;  // data, eligibility, limits
   kernels::Isa isa = kernels::Isa::kPortable;
+  TrainingDevice device;
   bool once = false;
   std::optional<Nanoseconds> budget;
 };
@@ -90,6 +101,7 @@ class Agent final : public LinkEvents {
   struct Trained {
     Effort effort;
     Result<client::PendingUpdate> update;
+    std::optional<Error> device_failure;
   };
 
   // agent.cc: the life of the connection.
@@ -143,7 +155,9 @@ class Agent final : public LinkEvents {
   void OnLoaded(AgentDevice::Data data);
   [[nodiscard]] ThreadPool& Worker();
   [[nodiscard]] Trained Work(Job& job, const LocalData& data);
+  void MakeTrainer();
   void OnTrained(Trained trained);
+  void OnDeviceFailed(const Error& failure);
 
   AgentSettings settings_;
   Storage& storage_;
@@ -183,12 +197,15 @@ class Agent final : public LinkEvents {
   WallMs renews_at_ = 0;
   std::optional<SteadyTime> deadline_;
 
+  std::optional<Error> broken_device_;  // that was required: why this process ends
   std::optional<Outcome> outcome_;
   int signal_ = 0;
   bool is_late_ = false;
 
   // The worker's alone.
   std::unique_ptr<client::Trainer> trainer_;
+  client::DeviceTrainer* device_trainer_ = nullptr;  // trainer_, if it is one
+  bool is_device_lost_ = false;
   model::FloatVector scratch_;
   // Last: joined before what its tasks use goes away.
   std::unique_ptr<ThreadPool> worker_;

@@ -139,6 +139,7 @@ void Agent::Do(client::Finished& finished) {
     outcome.code = last_trouble_;
     if (!last_trouble_text_.empty()) outcome.why = last_trouble_text_;
   }
+  if (broken_device_) outcome = {.code = broken_device_->code, .why = broken_device_->message};
   // Why the connection was not to be trusted says more than the session can.
   if (last_failure_ && last_failure_->code == finished.code) outcome.why = last_failure_->message;
   Conclude(std::move(outcome));
@@ -261,6 +262,7 @@ void Agent::GiveBack() {
   // Its thread may still leave the last task, which touches both.
   worker_.reset();
   trainer_.reset();
+  device_trainer_ = nullptr;
   scratch_ = {};
   ::malloc_trim(0);
 }

@@ -135,13 +135,20 @@ Agent::Trained Agent::Work(Job& job, const LocalData& data) {
                  .report = {},
                  .seconds = 0,
                  .bytes = 0},
-      .update = Error{7406, "not trained", ""}};
-  if (trainer_ == nullptr) trainer_ = client::MakeBuiltInTrainer(settings_.isa);
+      .update = Error{7406, "not trained", ""},
+      .device_failure = {}};
+  MakeTrainer();
   const SteadyTime began = ReadClock().steady;
   trained.update =
       client::RunTask(job.task, data.rows, *trainer_, scratch_, &job.gate, &trained.effort.report);
   const Nanoseconds took = ReadClock().steady - began;
   trained.effort.seconds = Seconds(took);
+  if (device_trainer_ != nullptr && device_trainer_->failure()) {
+    trained.device_failure = device_trainer_->failure();
+    device_trainer_ = nullptr;
+    trainer_.reset();
+    is_device_lost_ = true;
+  }
   if (!trained.update.has_value()) return trained;
   client::PendingUpdate& update = *trained.update;
   update.id = device_.NewUpdateId();
@@ -153,6 +160,30 @@ Agent::Trained Agent::Work(Job& job, const LocalData& data) {
   return trained;
 }
 
+void Agent::MakeTrainer() {
+  if (trainer_ != nullptr) return;
+  if (settings_.device.api == nullptr || is_device_lost_) {
+    trainer_ = client::MakeBuiltInTrainer(settings_.isa);
+    return;
+  }
+  auto trainer = std::make_unique<client::DeviceTrainer>(
+      client::DeviceTrainerSetup{.device = settings_.device.api,
+                                 .budget_bytes = settings_.device.budget_bytes,
+                                 .isa = settings_.isa});
+  device_trainer_ = trainer.get();
+  trainer_ = std::move(trainer);
+}
+
+// The task has failed, and the aggregator is told so.
+void Agent::OnDeviceFailed(const Error& failure) {
+  if (!settings_.device.is_required) {
+    return log_.Warning(failure.code, failure.message + "; later tasks are trained on the CPU");
+  }
+  log_.Failure(failure.code, failure.message);
+  broken_device_ = failure;
+  Feed(client::Stop{});
+}
+
 void Agent::OnTrained(Trained trained) {
   if (outcome_) return;
   const wire::TaskRef task = trained.effort.task;
@@ -160,6 +191,7 @@ void Agent::OnTrained(Trained trained) {
   if (trained.update.has_value()) id = trained.update->id;
   last_effort_ = trained.effort;
   Feed(client::TrainingDone{.update = std::move(trained.update), .task = task});
+  if (trained.device_failure && !outcome_) OnDeviceFailed(*trained.device_failure);
   if (!id || kept_ == id) return;
   // Nobody wants it any more: its round has closed, or its time was over.
   const Status dropped = DropUpdate(storage_, task);

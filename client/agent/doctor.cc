@@ -83,6 +83,7 @@ class Doctor {
     ExamineProxy();
     SKEP_TRY(ExamineAggregator());
     SKEP_TRY(ExamineData());
+    SKEP_TRY(ExamineDevice());
     return ExamineEligibility();
   }
 
@@ -257,6 +258,13 @@ class Doctor {
       if (entry.outcome == "contributed" && entry.up + entry.down > 0) return entry.up + entry.down;
     }
     return std::nullopt;
+  }
+
+  Status ExamineDevice() {
+    Result<std::string> device = FindDevice(settings_.config);
+    if (!device.has_value()) return Ill("device", std::move(device).error());
+    Well("device", "trains on " + *device);
+    return Ok();
   }
 
   Status ExamineEligibility() {

@@ -1,6 +1,10 @@
 #include "client/agent/settings.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "kernels/cuda/loader.h"
+#include "shared/base/try.h"
 
 namespace skep::agent {
 namespace {
@@ -46,6 +50,12 @@ Result<std::string> PopulationOf(const config::ClientConfig& config, const Ident
   return Error{
       3103, "aggregator.population is " + config.population + ", this device is enrolled in " + all,
       "set it to one of these, or remove the key"};
+}
+
+Result<std::string> FindDevice(const config::ClientConfig& config) {
+  SKEP_ASSIGN(const kernels::DeviceChoice choice, kernels::ParseDevice(config.limits.device));
+  SKEP_ASSIGN(kernels::ChosenDevice chosen, kernels::ChooseDevice(choice));
+  return std::move(chosen.said);
 }
 
 }  // namespace skep::agent

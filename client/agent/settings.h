@@ -1,6 +1,6 @@
 // What the enrolment and client.toml say together: whom to connect to, and for which population.
 //
-// Pure functions; any thread. Source: Skep interfaces, section 9 ([aggregator]).
+// Pure functions, but the last; any thread. Source: Skep interfaces, section 9 ([aggregator]).
 #pragma once
 
 #include <string>
@@ -24,5 +24,9 @@ namespace skep::agent {
 // SKEP-3103 also if the device is in several populations and the configuration names none.
 [[nodiscard]] Result<std::string> PopulationOf(const config::ClientConfig& config,
                                                const Identity& identity);
+
+// What limits.device comes to on this machine: "CPU: no CUDA device: ...". SKEP-1102; 72xx where it
+// names a device that cannot be used. Opens the device and closes it again.
+[[nodiscard]] Result<std::string> FindDevice(const config::ClientConfig& config);
 
 }  // namespace skep::agent

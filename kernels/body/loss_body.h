@@ -101,27 +101,23 @@ struct LossGradient {
   }
 };
 
-// epoch_loss += mean loss of the batch times the lane's examples, as the CPU's trainer counts it.
+// epoch_loss += the sum of the batch's losses.
 struct AddLoss {
   static constexpr const char* kName = "add_loss";
   static constexpr bool kSynchronises = false;
   struct Args {
-    DevicePtr<const float> losses;           // [lanes][rows]
-    DevicePtr<const std::uint32_t> counted;  // [lanes]
-    DevicePtr<const std::uint32_t> active;   // [lanes], examples
-    DevicePtr<double> epoch_loss;            // [lanes]
+    DevicePtr<const float> losses;  // [lanes][rows]; 0 where a label does not count
+    DevicePtr<double> epoch_loss;   // [lanes]
     std::uint64_t rows;
     std::uint32_t lanes;
   };
   template <class Context>
   SKEP_HD static void Run(Context& c, const Args& a) {
     for (std::uint64_t lane = c.global_index(); lane < a.lanes; lane += c.grid_threads()) {
-      const std::uint32_t counted = c.memory(a.counted)[lane];
-      if (counted == 0) continue;
       const float* losses = c.memory(a.losses + lane * a.rows);
       double sum = 0;
       for (std::uint64_t r = 0; r < a.rows; ++r) sum += static_cast<double>(losses[r]);
-      c.memory(a.epoch_loss)[lane] += sum / counted * c.memory(a.active)[lane];
+      c.memory(a.epoch_loss)[lane] += sum;
     }
   }
 };

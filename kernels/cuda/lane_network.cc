@@ -12,7 +12,6 @@ namespace {
 
 // Batches whose examples are named by one upload.
 constexpr std::uint32_t kStepsPerUpload = 256;
-constexpr std::uint32_t kStepsPerLook = 16;  // at whether it is cancelled
 
 body::ShortcutShape ShapeOf(const model::AddLayer& add) {
   const bool is_image = add.shape.kind == model::Shape::Kind::kImage;
@@ -196,24 +195,22 @@ Status LaneNetwork::Upload(const LaneEpoch& epoch, std::uint32_t first, std::uin
   return device.Clear(stream, position_.address, sizeof(std::uint32_t));
 }
 
-Result<bool> LaneNetwork::Train(const LaneEpoch& epoch) {
+Status LaneNetwork::Train(const LaneEpoch& epoch) {
   SKEP_CHECK(epoch.order.size() == std::size_t{epoch.steps} * limits_.lanes * limits_.rows);
   SKEP_CHECK(epoch.keys.size() == std::size_t{epoch.steps} * limits_.lanes);
   DeviceApi& device = queue_->device();
-  SKEP_TRY(device.Clear(queue_->stream(), epoch_loss_.address, limits_.lanes * sizeof(double)));
+  if (!epoch.adds_losses) {
+    SKEP_TRY(device.Clear(queue_->stream(), epoch_loss_.address, limits_.lanes * sizeof(double)));
+  }
   SKEP_ASSIGN(const GraphId graph, GraphFor(epoch));
   for (std::uint32_t first = 0; first < epoch.steps; first += kStepsPerUpload) {
     const std::uint32_t steps = std::min(kStepsPerUpload, epoch.steps - first);
     SKEP_TRY(Upload(epoch, first, steps));
     for (std::uint32_t step = 0; step < steps; ++step) {
-      const bool looks = epoch.cancelled != nullptr && step % kStepsPerLook == 0;
-      if (looks) SKEP_TRY(queue_->Synchronise());
-      if (looks && epoch.cancelled->load(std::memory_order_relaxed)) return false;
       SKEP_TRY(device.LaunchGraph(queue_->stream(), graph));
     }
   }
-  SKEP_TRY(queue_->Synchronise());
-  return true;
+  return queue_->Synchronise();
 }
 
 Result<GraphId> LaneNetwork::GraphFor(const LaneEpoch& epoch) {
@@ -323,12 +320,9 @@ Status LaneNetwork::PutLoss() {
                                                .rows = rows,
                                                .width = outputs_,
                                                .kind = KindOf(limits_.loss)}));
-  SKEP_TRY(queue_->Launch<body::AddLoss>(GridFor(limits_.lanes), {.losses = losses_,
-                                                                  .counted = counted_,
-                                                                  .active = active_,
-                                                                  .epoch_loss = epoch_loss_,
-                                                                  .rows = rows,
-                                                                  .lanes = limits_.lanes}));
+  SKEP_TRY(queue_->Launch<body::AddLoss>(
+      GridFor(limits_.lanes),
+      {.losses = losses_, .epoch_loss = epoch_loss_, .rows = rows, .lanes = limits_.lanes}));
   if (planned.is_rectified) SKEP_TRY(Rectify(last, deltas_[0]));
   return Ok();
 }
@@ -435,6 +429,11 @@ Status LaneNetwork::ReadLosses(std::span<double> losses) {
   SKEP_TRY(queue_->device().CopyOut(queue_->stream(), losses.data(), epoch_loss_.address,
                                     losses.size_bytes()));
   return queue_->Synchronise();
+}
+
+Status LaneNetwork::ForgetLoss(std::uint32_t lane) {
+  SKEP_CHECK(lane < limits_.lanes);
+  return queue_->device().Clear(queue_->stream(), (epoch_loss_ + lane).address, sizeof(double));
 }
 
 Status LaneNetwork::ReadParams(std::span<const std::span<float>> params) {

@@ -10,13 +10,13 @@
 // does not suffice), 7202, 7203 (device_api.h).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "kernels/body/batch_body.h"
 #include "kernels/cuda/arena.h"
 #include "kernels/cuda/lane_data.h"
 #include "kernels/cuda/lane_layer.h"
@@ -35,16 +35,19 @@ struct LaneLimits {
   OptimiserStep step;  // its rule, momentum and clipping decide what is kept
 };
 
+// In an order: no example here.
+inline constexpr std::uint32_t kNoExample = body::kNoExample;
+
 // One pass of all lanes over their batches.
 struct LaneEpoch {
   const LaneData& data;
   std::uint32_t steps = 0;
-  // [steps][lanes][rows]: examples; body::kNoExample where a lane has none, at the end of a batch
+  // [steps][lanes][rows]: examples; kNoExample where a lane has none, at the end of a batch
   // and in whole batches of clients that have fewer.
   std::span<const std::uint32_t> order;
   std::span<const std::uint64_t> keys;  // [steps][lanes]: step keys of Network::TrainStep
   OptimiserStep step;
-  const std::atomic<bool>* cancelled = nullptr;  // looked at every few steps
+  bool adds_losses = false;  // to those of the Train before, so that a pass may come in pieces
 };
 
 class LaneNetwork {
@@ -63,10 +66,11 @@ class LaneNetwork {
   // Starts a task in each of the first params.size() lanes from these parameters; the other lanes
   // rest. Optimisers are at rest. The parameters are read before this returns.
   [[nodiscard]] Status Begin(std::span<const std::span<const float>> params);
-  // False: cancelled.
-  [[nodiscard]] Result<bool> Train(const LaneEpoch& epoch);
-  // Of the last Train: the sum over its batches of mean loss times examples, a value a lane.
+  [[nodiscard]] Status Train(const LaneEpoch& epoch);
+  // Of the last Train: the sum of its losses over the labels that count, a value a lane.
   [[nodiscard]] Status ReadLosses(std::span<double> losses);
+  // The sum of this lane begins anew.
+  [[nodiscard]] Status ForgetLoss(std::uint32_t lane);
   [[nodiscard]] Status ReadParams(std::span<const std::span<float>> params);
 
   [[nodiscard]] std::uint32_t lanes() const { return limits_.lanes; }

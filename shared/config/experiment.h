@@ -146,8 +146,10 @@ struct DevicesConfig {
 };
 
 struct RunConfig {
-  std::uint32_t jobs = 0;    // 0: one per CPU
-  std::string isa = "auto";  // auto, portable, avx2, avx512
+  std::uint32_t jobs = 0;                         // 0: one per CPU
+  std::string isa = "auto";                       // auto, portable, avx2, avx512
+  std::string device = "auto";                    // auto, cpu, cuda, cuda:N
+  std::optional<std::uint64_t> gpu_memory_limit;  // bytes; absent: a share of what is free
   std::string output = "runs/{name}-{time}";
   std::uint32_t checkpoint_every = 1;  // 0: only at the end
   std::uint32_t keep_checkpoints = 2;

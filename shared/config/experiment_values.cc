@@ -146,6 +146,10 @@ void FillRun(const Effective& e, RunConfig& run) {
   const Value& jobs = *e.at("run.jobs").value;
   run.jobs = jobs.is_text() ? 0 : static_cast<std::uint32_t>(jobs.integer());
   run.isa = e.Text("run.isa");
+  run.device = e.Text("run.device");
+  if (e.Text("run.gpu_memory_limit") != "auto") {
+    run.gpu_memory_limit = e.Size("run.gpu_memory_limit");
+  }
   run.output = e.Text("run.output");
   run.checkpoint_every = WholeOr(e, "run.checkpoint_every", 1);
   run.keep_checkpoints = WholeOr(e, "run.keep_checkpoints", 2);

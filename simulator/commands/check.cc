@@ -74,6 +74,7 @@ std::string PlanText(const Plan& plan, const std::string& file) {
   text += fmt::format("  memory     {} of data, {} for training with {}\n",
                       BinaryByteText(figures.data_bytes), BinaryByteText(plan.memory_bytes),
                       Plural(plan.jobs, "job"));
+  text += fmt::format("  device     {}\n", DeviceText(plan.device));
   text += fmt::format(
       "  repeats    seed {}, cpu {}, configuration {}\xE2\x80\xA6, data {}\xE2\x80\xA6\n",
       experiment.seed, kernels::IsaName(plan.isa), plan.config_sha256.Hex().substr(0, 12),
@@ -95,6 +96,12 @@ std::string PlanJson(const Plan& plan, const std::string& determinism) {
   object.Add("bytes_up_per_round", figures.round_bytes);
   object.Add("bytes_down_per_round", figures.round_bytes).Add("data_bytes", figures.data_bytes);
   object.Add("memory_plan_bytes", plan.memory_bytes).Add("jobs", plan.jobs);
+  object.Add("device", plan.device.name);
+  if (!plan.device.why.empty()) object.Add("device_why", plan.device.why);
+  if (plan.device.api != nullptr) {
+    object.Add("lanes", plan.device.lanes.lanes);
+    object.Add("device_memory_plan_bytes", plan.device.lanes.bytes);
+  }
   object.Add("isa", kernels::IsaName(plan.isa)).Add("config_sha256", plan.config_sha256.Hex());
   object.Add("data_sha256", data.hash.Hex());
   if (!determinism.empty()) object.Add("determinism", determinism);

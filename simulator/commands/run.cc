@@ -86,8 +86,12 @@ Result<PlanSource> SourceOf(const RunOptions& options, std::optional<MetricsHist
     source.file = options.resume + "/experiment.toml";
     source.folder = (fs::path(options.resume) / history->folder).lexically_normal().string();
   }
-  // Last bits depend on the instruction set: the rest of the run must use the one it began with.
+  // Last bits depend on the instruction set and the device: the rest of the run must use those it
+  // began with.
   if (!Sets(source.sets, "run.isa")) source.sets.push_back("run.isa=" + history->isa);
+  const std::string device = history->device.substr(0, history->device.find(','));
+  if (!Sets(source.sets, "run.device") && !device.empty())
+    source.sets.push_back("run.device=" + device);
   return source;
 }
 
@@ -103,6 +107,8 @@ void TellNotes(const Plan& plan, const std::string& folder, Recorder& recorder) 
     const std::string text = note.hint.empty() ? note.text : note.text + "; " + note.hint;
     tell(text, note.code, note.code == 0 ? NoteLevel::kInfo : NoteLevel::kWarning);
   }
+  if (plan.device.api != nullptr || !plan.device.why.empty())
+    tell("trains on " + DeviceText(plan.device), 0, NoteLevel::kInfo);
   for (const std::string& text : plan.prepared.data.notes) tell(text, 0, NoteLevel::kWarning);
   for (const std::string& text : plan.prepared.partition.notes) tell(text, 0, NoteLevel::kWarning);
   if (IsOnNetworkFolder(folder + "/run.db"))

@@ -58,7 +58,8 @@ TEST_CASE("a healthy device passes every step", "[unit]") {
   const Findings findings = LookAtServer(world);
   CHECK(findings.status.has_value());
   CHECK(findings.Names() ==
-        "configuration folder disk clock proxy name tcp tls certificate data traffic eligibility");
+        "configuration folder disk clock proxy name tcp tls certificate data traffic device "
+        "eligibility");
   CHECK(findings.steps[9].text == "16 examples to train on, 4 held out");
   CHECK(world.server.Heard<wire::Goodbye>().size() == 1);
   CHECK(world.server.Heard<wire::Poll>().empty());  // no task is asked for

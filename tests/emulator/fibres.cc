@@ -3,6 +3,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -32,23 +33,45 @@ enum class State { kReady, kAtBlock, kAtWarp, kDone };
 struct Fibre {
   ucontext_t context{};
   std::byte* stack = nullptr;
-  State state = State::kReady;
+  // Atomic for the thread sanitizer only, to which fibres are threads: see Meet.
+  std::atomic<State> state = State::kReady;
   void* sanitizer = nullptr;  // what the sanitizer keeps of a stack that is left
+
+  [[nodiscard]] State Get() const { return state.load(std::memory_order_relaxed); }
+  void Set(State next) { state.store(next, std::memory_order_relaxed); }
 };
+
+// Tells the thread sanitizer what orders the memory accesses of fibres, which is what orders those
+// of a device's threads: all that came before Arrive of one comes before what follows Meet of
+// another. A switch by itself orders nothing, so a missing barrier is a race here, too.
+void Arrive([[maybe_unused]] void* where) {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_release(where);
+#endif
+}
+void Meet([[maybe_unused]] void* where) {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_acquire(where);
+#endif
+}
+#if defined(__SANITIZE_THREAD__)
+constexpr unsigned kOrdersNothing = __tsan_switch_to_fiber_no_sync;
+#endif
 
 // Runs each fibre until it waits or ends, then lets those go on whose barrier is met.
 class FibreBlock final : public Block {
  public:
   FibreBlock(std::uint32_t threads, Memory& memory,
              const std::function<void(Block*, std::uint32_t)>& body)
-      : memory_(memory), body_(body), fibres_(threads) {}
+      : memory_(memory), body_(body), fibres_(threads), warps_((threads + kWarp - 1) / kWarp) {}
 
   void Run() {
     MakeSanitizerFibres();
     for (std::uint32_t t = 0; t < fibres_.size(); ++t) Start(t);
+    Arrive(&begun_);
     while (true) {
       for (std::uint32_t t = 0; t < fibres_.size(); ++t) {
-        if (fibres_[t].state == State::kReady) Enter(t);
+        if (fibres_[t].Get() == State::kReady) Enter(t);
       }
       if (IsEveryone(State::kDone)) break;
       if (!Release()) {
@@ -56,11 +79,14 @@ class FibreBlock final : public Block {
         ReleaseAll();
       }
     }
+    Meet(&ended_);
     FreeSanitizerFibres();
   }
 
-  void WaitForBlock(std::uint32_t thread) override { Wait(thread, State::kAtBlock); }
-  void WaitForWarp(std::uint32_t thread) override { Wait(thread, State::kAtWarp); }
+  void WaitForBlock(std::uint32_t thread) override { Wait(thread, State::kAtBlock, &block_); }
+  void WaitForWarp(std::uint32_t thread) override {
+    Wait(thread, State::kAtWarp, &warps_[thread / kWarp]);
+  }
 
  private:
   static void Begin(unsigned low, unsigned high, unsigned thread) {
@@ -70,8 +96,9 @@ class FibreBlock final : public Block {
 
   void Main(std::uint32_t thread) {
     ArriveInFibre(nullptr);
+    Meet(&begun_);
     body_(this, thread);
-    fibres_[thread].state = State::kDone;
+    fibres_[thread].Set(State::kDone);
     Leave(thread, true);
   }
 
@@ -87,9 +114,11 @@ class FibreBlock final : public Block {
                 static_cast<unsigned>(address), static_cast<unsigned>(address >> 32U), thread);
   }
 
-  void Wait(std::uint32_t thread, State state) {
-    fibres_[thread].state = state;
+  void Wait(std::uint32_t thread, State state, char* barrier) {
+    Arrive(barrier);
+    fibres_[thread].Set(state);
     Leave(thread, false);
+    Meet(barrier);
   }
 
   void Enter(std::uint32_t thread) {
@@ -98,7 +127,7 @@ class FibreBlock final : public Block {
     __sanitizer_start_switch_fiber(&scheduler_sanitizer_, fibre.stack, kStackBytes);
 #endif
 #if defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(fibre.sanitizer, 0);
+    __tsan_switch_to_fiber(fibre.sanitizer, kOrdersNothing);
 #endif
     swapcontext(&scheduler_, &fibre.context);
     ArriveInScheduler();
@@ -111,7 +140,9 @@ class FibreBlock final : public Block {
                                    scheduler_stack_bytes_);
 #endif
 #if defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(scheduler_sanitizer_, 0);
+    void* const scheduler = scheduler_sanitizer_;
+    Arrive(&ended_);
+    __tsan_switch_to_fiber(scheduler, kOrdersNothing);
 #endif
     static_cast<void>(is_last);
     swapcontext(&fibre.context, &scheduler_);
@@ -147,7 +178,7 @@ class FibreBlock final : public Block {
 
   [[nodiscard]] bool IsEveryone(State state) const {
     return std::all_of(fibres_.begin(), fibres_.end(),
-                       [&](const Fibre& fibre) { return fibre.state == state; });
+                       [&](const Fibre& fibre) { return fibre.Get() == state; });
   }
 
   // Whether someone may go on.
@@ -162,9 +193,9 @@ class FibreBlock final : public Block {
       const auto end = fibres_.begin() + static_cast<std::ptrdiff_t>(
                                              std::min<std::size_t>(first + kWarp, fibres_.size()));
       const bool met =
-          std::all_of(begin, end, [](const Fibre& fibre) { return fibre.state == State::kAtWarp; });
+          std::all_of(begin, end, [](const Fibre& fibre) { return fibre.Get() == State::kAtWarp; });
       if (!met) continue;
-      std::for_each(begin, end, [](Fibre& fibre) { fibre.state = State::kReady; });
+      std::for_each(begin, end, [](Fibre& fibre) { fibre.Set(State::kReady); });
       released = true;
     }
     return released;
@@ -172,13 +203,18 @@ class FibreBlock final : public Block {
 
   void ReleaseAll() {
     for (Fibre& fibre : fibres_) {
-      if (fibre.state != State::kDone) fibre.state = State::kReady;
+      if (fibre.Get() != State::kDone) fibre.Set(State::kReady);
     }
   }
 
   Memory& memory_;
   const std::function<void(Block*, std::uint32_t)>& body_;
   std::vector<Fibre> fibres_;
+  // Addresses that stand for barriers.
+  char begun_ = 0;
+  char ended_ = 0;
+  char block_ = 0;
+  std::vector<char> warps_;
   ucontext_t scheduler_{};
   void* scheduler_sanitizer_ = nullptr;
   const void* scheduler_stack_ = nullptr;

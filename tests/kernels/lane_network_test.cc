@@ -153,10 +153,5 @@ TEST_CASE("whichever call fails, the error arrives and nothing is left", "[unit]
   }
 }
 
-TEST_CASE("a cancelled epoch says so", "[unit]") {
-  const LaneWorld world({6}, {"dense 3"});
-  CHECK(world.IsCancelledAtOnce());
-}
-
 }  // namespace
 }  // namespace skep::kernels

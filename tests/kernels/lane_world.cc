@@ -1,7 +1,6 @@
 #include "tests/kernels/lane_world.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "kernels/body/batch_body.h"
@@ -95,8 +94,10 @@ Trained LaneWorld::OnHost(std::uint32_t lanes, const OptimiserStep& step) const 
           y.insert(y.end(), labels_.begin() + static_cast<std::ptrdiff_t>(e * spec_.positions()),
                    labels_.begin() + static_cast<std::ptrdiff_t>((e + 1) * spec_.positions()));
         }
+        const auto counted =
+            std::count_if(y.begin(), y.end(), [](std::int32_t label) { return label != kNoLabel; });
         loss += network.TrainStep(params, {x.data(), y.data(), rows}, step, KeyOf(lane, number)) *
-                static_cast<double>(rows);
+                static_cast<double>(counted);
       }
     }
     trained.params.push_back(params);
@@ -156,32 +157,6 @@ Trained LaneWorld::OnDevice(std::uint32_t lanes, const OptimiserStep& step,
   trained.faults = device.TakeFaults();
   trained.leaks = device.Leaks();
   return trained;
-}
-
-bool LaneWorld::IsCancelledAtOnce() const {
-  emulator::HostDevice device;
-  const OptimiserStep step{.learning_rate = 0.1F};
-  const auto network =
-      LaneNetwork::Make(spec_, {.lanes = 1, .rows = 1, .step = step}, device, 1U << 30U).value();
-  Arena arena(device, 1U << 30U);
-  const LaneData data = LaneData::Make({.bytes = {},
-                                        .floats = x_,
-                                        .labels = labels_,
-                                        .values = spec_.input_values(),
-                                        .positions = spec_.positions()},
-                                       arena, network->queue())
-                            .value();
-  const std::vector<std::uint32_t> order(50, 0);
-  const std::vector<std::uint64_t> keys(50);
-  const std::atomic<bool> cancelled{true};
-  return !network
-              ->Train({.data = data,
-                       .steps = 50,
-                       .order = order,
-                       .keys = keys,
-                       .step = step,
-                       .cancelled = &cancelled})
-              .value();
 }
 
 }  // namespace skep::kernels::test

@@ -40,7 +40,6 @@ class LaneWorld {
                                  const std::set<std::uint32_t>& resting = {},
                                  std::optional<std::uint64_t> fail_at = std::nullopt) const;
   [[nodiscard]] Trained OnHost(std::uint32_t lanes, const OptimiserStep& step) const;
-  [[nodiscard]] bool IsCancelledAtOnce() const;
 
   [[nodiscard]] const model::ModelSpec& spec() const { return spec_; }
   // The parameters that client `lane` starts from.

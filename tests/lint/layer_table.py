@@ -8,6 +8,8 @@ import re
 
 GROUND = ("shared/base", "shared/wire", "shared/config", "shared/model", "shared/data", "shared/privacy")
 CORE_BELOW = GROUND + ("crypto", "kernels", "kernels/nn", "kernels/codec")
+# Where clients train: they see a device as a DeviceApi and train in its lanes.
+TRAINING = CORE_BELOW + ("kernels/cuda",)
 
 # module: the modules that it may include beside itself
 EDGES = {
@@ -24,16 +26,16 @@ EDGES = {
                 "kernels/codec"),
     "kernels/nn": ("shared/base", "shared/model", "shared/data", "kernels"),
     "kernels/cpu": ("shared/base", "shared/model", "kernels", "kernels/body"),
-    "kernels/cuda": ("shared/base", "shared/model", "kernels", "kernels/body"),
+    "kernels/cuda": ("shared/base", "shared/model", "kernels", "kernels/nn", "kernels/body"),
     "kernels/body": ("shared/base", "kernels"),
     "kernels/codec": ("shared/base", "shared/model", "kernels"),
-    "client": CORE_BELOW,
-    "client/agent": CORE_BELOW + ("client", "shared/net"),
-    "client/api": CORE_BELOW + ("client", "client/agent", "shared/net"),
+    "client": TRAINING,
+    "client/agent": TRAINING + ("client", "shared/net"),
+    "client/api": TRAINING + ("client", "client/agent", "shared/net"),
     "aggregator": CORE_BELOW,
     "aggregator/server": CORE_BELOW + ("aggregator", "aggregator/dashboard", "shared/net"),
     "aggregator/dashboard": ("shared/base",),
-    "simulator": CORE_BELOW + ("client", "aggregator"),
+    "simulator": TRAINING + ("client", "aggregator"),
 }
 
 FREE = ("tests", "benchmarks", "examples")

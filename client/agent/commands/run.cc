@@ -5,6 +5,7 @@
 
 #include "client/agent/agent.h"
 #include "client/agent/settings.h"
+#include "kernels/cuda/loader.h"
 #include "shared/base/try.h"
 #include "shared/config/value.h"
 
@@ -44,6 +45,15 @@ Result<Outcome> Run(const GlobalOptions& options, const RunOptions& run,
   SKEP_ASSIGN(State state, LoadState(storage));
   SKEP_ASSIGN(AgentSettings settings, SettingsOf(options, run, config, identity));
   Log log(LogOptionsOf(options, config));
+  SKEP_ASSIGN(const kernels::DeviceChoice choice, kernels::ParseDevice(config.limits.device));
+  // Before anybody is told that this device is there.
+  SKEP_ASSIGN(kernels::ChosenDevice chosen, kernels::ChooseDevice(choice));
+  if (chosen.device != nullptr) {
+    SKEP_ASSIGN(settings.device.budget_bytes, client::DeviceBudget(*chosen.device));
+  }
+  settings.device.api = std::move(chosen.device);
+  settings.device.is_required = choice.kind == kernels::DeviceChoice::Kind::kCuda;
+  if (choice.kind != kernels::DeviceChoice::Kind::kCpu) log.Info("trains on " + chosen.said);
   log.Info("device " + identity.device.Hex().substr(0, 6) + " trains for " + settings.population +
            " at " + net::EndpointText(settings.endpoint));
   Loop loop;

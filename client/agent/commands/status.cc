@@ -10,6 +10,7 @@
 #include "client/agent/identity.h"
 #include "client/agent/reach.h"
 #include "client/agent/renewal.h"
+#include "client/agent/settings.h"
 #include "client/agent/state.h"
 #include "shared/base/try.h"
 
@@ -33,6 +34,7 @@ struct Facts {
   std::optional<int> process;
   Conditions conditions;
   Status eligible = Ok();
+  std::string trains_on;
 };
 
 Result<Facts> Look(const config::ClientConfig& config) {
@@ -54,6 +56,10 @@ Result<Facts> Look(const config::ClientConfig& config) {
   facts.process = storage.LockedBy();
   facts.conditions = ProbeConditions();
   facts.eligible = CheckEligible(config.eligibility, facts.conditions);
+  const Result<std::string> device = FindDevice(config);
+  facts.trains_on = device.has_value() ? *device
+                                       : fmt::format("nothing: {} (SKEP-{})",
+                                                     device.error().message, device.error().code);
   return facts;
 }
 
@@ -103,6 +109,7 @@ std::string TextOf(const Facts& facts, const config::ClientConfig& config) {
                   BinaryText(facts.bytes_used), config.limits.storage / kMebibyte);
   text += "  process   ";
   text += facts.process ? fmt::format("{} is at work\n", *facts.process) : "none is running\n";
+  text += "  trains on " + facts.trains_on + "\n";
   text += "  eligible  ";
   text += facts.eligible.has_value() ? "yes" : "no: " + facts.eligible.error().message;
   return text + " (" + ConditionsText(facts.conditions) + ")\n";
@@ -130,6 +137,7 @@ json::object JsonOf(const Facts& facts) {
                     {"up_today", facts.state.today.up},
                     {"down_today", facts.state.today.down},
                     {"storage_bytes", facts.bytes_used},
+                    {"trains_on", facts.trains_on},
                     {"eligible", facts.eligible.has_value()}};
   if (facts.state.memory.client) data["client"] = *facts.state.memory.client;
   if (facts.process) data["process"] = *facts.process;

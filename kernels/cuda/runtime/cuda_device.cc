@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/device_api.h"
+#include "kernels/cuda/runtime/arithmetic.h"
 #include "kernels/cuda/runtime/launch.h"
 #include "kernels/cuda/runtime/library.h"
 
@@ -74,10 +75,15 @@ class CudaDevice final : public DeviceApi {
   // The error of a call, or what made the device unusable before.
   [[nodiscard]] Status Check(cudaError_t error, const std::string& call);
   [[nodiscard]] Status Fail(const std::string& text);
+  // The runtime keeps the current device for each thread, and any thread may call.
+  void Enter() const { static_cast<void>(cudaSetDevice(ordinal_)); }
+  [[nodiscard]] cublasStatus_t UseStream(StreamId stream);
 
   int ordinal_;
   cublasHandle_t blas_ = nullptr;
-  void* workspace_ = nullptr;
+  std::uint64_t blas_stream_ = 0;  // the last that products went to
+  std::map<std::uint64_t, void*>
+      workspaces_;    // of products, one a stream: they may overlap in time
   std::string lost_;  // why; empty while the device works
 };
 
@@ -102,23 +108,28 @@ Status CudaDevice::Open() {
     return Error{7201, "cannot use cuda:" + std::to_string(ordinal_) + ": " + why, ""};
   }
   if (Status set = Check(cudaSetDevice(ordinal_), "cudaSetDevice"); !set) return set;
-  if (cudaMalloc(&workspace_, kBlasWorkspace) != cudaSuccess) {
-    return Error{7202, "the device has no room for the workspace of its products", ""};
+  if (const cudaError_t error = LoadKernels(); error != cudaSuccess) {
+    return Error{7201,
+                 "cannot use cuda:" + std::to_string(ordinal_) +
+                     ": the kernels do not load: " + cudaGetErrorString(error),
+                 ""};
   }
   const bool made =
       cublasCreate(&blas_) == CUBLAS_STATUS_SUCCESS &&
-      cublasSetMathMode(blas_, CUBLAS_PEDANTIC_MATH) == CUBLAS_STATUS_SUCCESS &&
+      cublasSetMathMode(blas_, ProductArithmetic()) == CUBLAS_STATUS_SUCCESS &&
       cublasSetAtomicsMode(blas_, CUBLAS_ATOMICS_NOT_ALLOWED) == CUBLAS_STATUS_SUCCESS;
   if (!made) return Fail("cublasCreate");
   return Ok();
 }
 
 CudaDevice::~CudaDevice() {
+  Enter();
   if (blas_ != nullptr) cublasDestroy(blas_);
-  cudaFree(workspace_);
+  for (const auto& [stream, workspace] : workspaces_) cudaFree(workspace);
 }
 
 Result<DeviceInfo> CudaDevice::Info() {
+  Enter();
   cudaDeviceProp properties{};
   if (Status got = Check(cudaGetDeviceProperties(&properties, ordinal_), "cudaGetDeviceProperties");
       !got) {
@@ -152,6 +163,7 @@ Result<DeviceInfo> CudaDevice::Info() {
 }
 
 Result<std::uint64_t> CudaDevice::Allocate(std::size_t bytes) {
+  Enter();
   void* address = nullptr;
   const cudaError_t error = cudaMalloc(&address, bytes == 0 ? 1 : bytes);
   if (error == cudaErrorMemoryAllocation) {
@@ -166,34 +178,52 @@ Result<std::uint64_t> CudaDevice::Allocate(std::size_t bytes) {
 }
 
 void CudaDevice::Free(std::uint64_t address) {
+  Enter();
   static_cast<void>(Check(cudaFree(AddressOf(address)), "cudaFree"));
 }
 
 Result<StreamId> CudaDevice::MakeStream() {
+  Enter();
+  Result<std::uint64_t> workspace = Allocate(kBlasWorkspace);
+  if (!workspace) return std::move(workspace).error();
   cudaStream_t stream = nullptr;
   if (Status made =
           Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
       !made) {
+    Free(*workspace);
     return std::move(made).error();
   }
-  return StreamId{reinterpret_cast<std::uint64_t>(stream)};
+  const auto id = reinterpret_cast<std::uint64_t>(stream);
+  workspaces_[id] = AddressOf(*workspace);
+  return StreamId{id};
 }
 
 void CudaDevice::FreeStream(StreamId stream) {
+  Enter();
+  // Products still waiting use the workspace.
+  static_cast<void>(Check(cudaStreamSynchronize(StreamOf(stream)), "cudaStreamSynchronize"));
   static_cast<void>(Check(cudaStreamDestroy(StreamOf(stream)), "cudaStreamDestroy"));
+  const auto found = workspaces_.find(stream.id);
+  if (found == workspaces_.end()) return;
+  static_cast<void>(Check(cudaFree(found->second), "cudaFree"));
+  workspaces_.erase(found);
+  if (blas_stream_ == stream.id) blas_stream_ = 0;
 }
 
 Status CudaDevice::Synchronise(StreamId stream) {
+  Enter();
   return Check(cudaStreamSynchronize(StreamOf(stream)), "cudaStreamSynchronize");
 }
 
 Status CudaDevice::CopyIn(StreamId stream, std::uint64_t to, const void* from, std::size_t bytes) {
+  Enter();
   return Check(
       cudaMemcpyAsync(AddressOf(to), from, bytes, cudaMemcpyHostToDevice, StreamOf(stream)),
       "cudaMemcpyAsync to the device, " + std::to_string(bytes) + " bytes");
 }
 
 Status CudaDevice::CopyOut(StreamId stream, void* to, std::uint64_t from, std::size_t bytes) {
+  Enter();
   return Check(
       cudaMemcpyAsync(to, AddressOf(from), bytes, cudaMemcpyDeviceToHost, StreamOf(stream)),
       "cudaMemcpyAsync to the host, " + std::to_string(bytes) + " bytes");
@@ -201,12 +231,14 @@ Status CudaDevice::CopyOut(StreamId stream, void* to, std::uint64_t from, std::s
 
 Status CudaDevice::CopyWithin(StreamId stream, std::uint64_t to, std::uint64_t from,
                               std::size_t bytes) {
+  Enter();
   return Check(cudaMemcpyAsync(AddressOf(to), AddressOf(from), bytes, cudaMemcpyDeviceToDevice,
                                StreamOf(stream)),
                "cudaMemcpyAsync on the device, " + std::to_string(bytes) + " bytes");
 }
 
 Status CudaDevice::Clear(StreamId stream, std::uint64_t at, std::size_t bytes) {
+  Enter();
   return Check(cudaMemsetAsync(AddressOf(at), 0, bytes, StreamOf(stream)),
                "cudaMemsetAsync, " + std::to_string(bytes) + " bytes");
 }
@@ -215,20 +247,32 @@ Status CudaDevice::Launch(StreamId stream, const KernelCall& call) {
   if (call.kernel >= KernelCount() || call.args_bytes != KernelArgsBytes(call.kernel)) {
     return Fail("kernel " + std::to_string(call.kernel) + " is not in this library");
   }
+  Enter();
   return Check(LaunchOnDevice(StreamOf(stream), call),
                std::string(KernelName(call.kernel)) + ", " + std::to_string(call.grid.x) + " x " +
                    std::to_string(call.grid.y) + " blocks of " +
                    std::to_string(call.grid.block_threads) + " threads");
 }
 
+cublasStatus_t CudaDevice::UseStream(StreamId stream) {
+  if (blas_stream_ == stream.id) return CUBLAS_STATUS_SUCCESS;
+  blas_stream_ = 0;
+  const auto workspace = workspaces_.find(stream.id);
+  if (workspace == workspaces_.end()) return CUBLAS_STATUS_INVALID_VALUE;
+  cublasStatus_t status = cublasSetStream(blas_, StreamOf(stream));
+  // Setting a stream takes the workspace away; without one of its own a capture would allocate.
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    status = cublasSetWorkspace(blas_, workspace->second, kBlasWorkspace);
+  }
+  if (status == CUBLAS_STATUS_SUCCESS) blas_stream_ = stream.id;
+  return status;
+}
+
 Status CudaDevice::Multiply(StreamId stream, const Gemm& g) {
   if (!lost_.empty()) return Fail(lost_);
+  Enter();
   const auto status_of = [&] {
-    cublasStatus_t status = cublasSetStream(blas_, StreamOf(stream));
-    // Setting a stream takes the workspace away; without one of its own a capture would allocate.
-    if (status == CUBLAS_STATUS_SUCCESS) {
-      status = cublasSetWorkspace(blas_, workspace_, kBlasWorkspace);
-    }
+    const cublasStatus_t status = UseStream(stream);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     const auto side = [](std::uint32_t n) { return static_cast<int>(n); };
     const auto far = [](std::uint64_t n) { return static_cast<long long>(n); };
@@ -247,6 +291,7 @@ Status CudaDevice::Multiply(StreamId stream, const Gemm& g) {
 }
 
 Result<EventId> CudaDevice::MakeEvent() {
+  Enter();
   cudaEvent_t event = nullptr;
   if (Status made =
           Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
@@ -257,23 +302,30 @@ Result<EventId> CudaDevice::MakeEvent() {
 }
 
 void CudaDevice::FreeEvent(EventId event) {
+  Enter();
   static_cast<void>(Check(cudaEventDestroy(EventOf(event)), "cudaEventDestroy"));
 }
 
 Status CudaDevice::Record(EventId event, StreamId stream) {
+  Enter();
   return Check(cudaEventRecord(EventOf(event), StreamOf(stream)), "cudaEventRecord");
 }
 
 Status CudaDevice::Wait(StreamId waiter, EventId event) {
+  Enter();
   return Check(cudaStreamWaitEvent(StreamOf(waiter), EventOf(event), 0), "cudaStreamWaitEvent");
 }
 
 Status CudaDevice::BeginCapture(StreamId stream) {
-  return Check(cudaStreamBeginCapture(StreamOf(stream), cudaStreamCaptureModeThreadLocal),
+  Enter();
+  // Relaxed: a product may load its code at its first use, which the other modes forbid. That
+  // nothing of ours allocates meanwhile is what the fake device of the tests sees to.
+  return Check(cudaStreamBeginCapture(StreamOf(stream), cudaStreamCaptureModeRelaxed),
                "cudaStreamBeginCapture");
 }
 
 Result<GraphId> CudaDevice::EndCapture(StreamId stream) {
+  Enter();
   cudaGraph_t graph = nullptr;
   if (Status ended = Check(cudaStreamEndCapture(StreamOf(stream), &graph), "cudaStreamEndCapture");
       !ended) {
@@ -287,10 +339,12 @@ Result<GraphId> CudaDevice::EndCapture(StreamId stream) {
 }
 
 Status CudaDevice::LaunchGraph(StreamId stream, GraphId graph) {
+  Enter();
   return Check(cudaGraphLaunch(GraphOf(graph), StreamOf(stream)), "cudaGraphLaunch");
 }
 
 void CudaDevice::FreeGraph(GraphId graph) {
+  Enter();
   static_cast<void>(Check(cudaGraphExecDestroy(GraphOf(graph)), "cudaGraphExecDestroy"));
 }
 
