@@ -149,11 +149,10 @@ double Distance(const std::vector<float>& a, const std::vector<float>& b) {
 Result<StageResult> Lanes(DeviceApi& device, bool small) {
   Findings findings;
   for (const World& world : NamedWorlds(small)) {
-    Task task{
-        .lanes = 1,
-        .rows = 2,
-        .steps = small ? 1U : 2U,
-        .step = {.learning_rate = 0.05F, .momentum = 0.9F, .gradient_clip = 1}};
+    Task task{.lanes = 1,
+              .rows = 2,
+              .steps = small ? 1U : 2U,
+              .step = {.learning_rate = 0.05F, .momentum = 0.9F, .gradient_clip = 1}};
     SKEP_ASSIGN(const Models one, TrainLanes(world, device, task));
     task.first = kApart;
     SKEP_ASSIGN(const Models other, TrainLanes(world, device, task));
