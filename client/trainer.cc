@@ -50,7 +50,7 @@ class BuiltInTrainer final : public Trainer {
   kernels::LossKind loss_{};          // likewise
   std::optional<kernels::Network> network_;
   Batches batches_;
-  std::vector<float> x_;
+  model::FloatVector x_;  // aligned: the loops of the first layer read it in whole lines
   std::vector<std::int32_t> y_;
 };
 
