@@ -52,6 +52,9 @@ TEST_CASE("kernels that synchronise do so in blocks of 64 threads of the system"
 }
 
 TEST_CASE("a kernel without its barriers is wrong, and no other", "[unit]") {
+#if defined(__SANITIZE_THREAD__)
+  SKEP_SKIP("the thread sanitizer ends a program that has races: emulator_race_test");
+#endif
   for (const Operation& operation : AllOperations()) {
     emulator::HostDevice device({.ignores_syncs = true});
     const OperationResult result = Try(operation, device, 1, 32, {33});
