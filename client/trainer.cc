@@ -44,6 +44,7 @@ class BuiltInTrainer final : public Trainer {
   [[nodiscard]] Status LoadBatch(const TrainingPlan& plan, const data::Dataset& dataset,
                                  std::span<const std::uint32_t> rows);
   [[nodiscard]] std::size_t CountedLabels(const TrainingPlan& plan, std::size_t rows) const;
+
   kernels::Isa isa_;
   std::vector<std::uint32_t> input_;  // of the model that network_ was made for
   std::vector<std::string> lines_;    // likewise
