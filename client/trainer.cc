@@ -44,13 +44,14 @@ class BuiltInTrainer final : public Trainer {
   [[nodiscard]] Status LoadBatch(const TrainingPlan& plan, const data::Dataset& dataset,
                                  std::span<const std::uint32_t> rows);
   [[nodiscard]] std::size_t CountedLabels(const TrainingPlan& plan, std::size_t rows) const;
+
   kernels::Isa isa_;
   std::vector<std::uint32_t> input_;  // of the model that network_ was made for
   std::vector<std::string> lines_;    // likewise
   kernels::LossKind loss_{};          // likewise
   std::optional<kernels::Network> network_;
   Batches batches_;
-  std::vector<float> x_;
+  model::FloatVector x_;  // aligned: the loops of the first layer read it in whole lines
   std::vector<std::int32_t> y_;
 };
 

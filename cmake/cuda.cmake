@@ -60,3 +60,9 @@ function(skep_cuda_target name)
       RULE_LAUNCH_COMPILE "${PROJECT_SOURCE_DIR}/cmake/keep_log.sh ${CMAKE_BINARY_DIR}/ptxas-${name}.log")
   target_link_libraries(${name} PRIVATE CUDA::cudart_static CUDA::cublas)
 endfunction()
+
+# What the library is made of, beside it: evidence from a device names it (scripts/gpu_check).
+function(skep_cuda_note_sources name)
+  add_custom_command(TARGET ${name} POST_BUILD
+      COMMAND ${PROJECT_SOURCE_DIR}/scripts/gpu_check --sources ${CMAKE_BINARY_DIR}/bin/gpu-sources.json VERBATIM)
+endfunction()

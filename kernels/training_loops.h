@@ -111,6 +111,9 @@ struct TrainingLoops {
   void (*dense_forward)(const DenseForward&);
   void (*dense_input_gradient)(const DenseInputGradient&);
   void (*dense_weight_gradient)(const DenseWeightGradient&);
+  // Both of one layer, bit for bit, with one pass over weights that are larger than a cache. The
+  // gradient of the input is that of the weights as they were.
+  void (*dense_gradients)(const DenseInputGradient&, const DenseWeightGradient&);
   LossSum (*softmax_loss)(const SoftmaxLoss&);
   void (*sgd_update)(const SgdUpdate&);
   void (*adam_update)(const AdamUpdate&);

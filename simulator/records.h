@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct ClientInfo {
   std::uint32_t test_examples = 0;
   std::vector<std::uint32_t> labels{};  // training examples (text: labels) per class
 };
+
+// How the note begins that says where clients train, and why.
+inline constexpr std::string_view kDeviceNote = "trains on ";
 
 struct RunStart {
   std::string name{};

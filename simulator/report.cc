@@ -21,13 +21,22 @@ std::string HashText(const std::string& name, const std::string& hash) {
                      Escape(hash.substr(0, kShownDigits)));
 }
 
+// What it trained on; why, where the pointer rests.
+std::string DeviceOf(const RunHistory& run) {
+  for (const NoteRecord& note : run.notes) {
+    if (note.text.starts_with(kDeviceNote))
+      return fmt::format("<span title=\"{}\">{}</span>", Escape(note.text), Escape(run.device));
+  }
+  return Escape(run.device);
+}
+
 std::string Header(const RunHistory& run, const ReportFacts& facts) {
   std::string html = fmt::format("<h1>{} <span class=\"state {}\">{}</span></h1>\n",
                                  Escape(run.name), Escape(run.state), Escape(run.state));
   html += fmt::format("<p class=\"meta\">{} of {} rounds", Grouped(facts.rounds),
                       Grouped(run.rounds_planned));
   if (run.wall_s) html += kDot + DurationText(*run.wall_s);
-  html += fmt::format("{}seed {}{}{} {}, {}{}skep {}", kDot, run.seed, kDot, Escape(run.device),
+  html += fmt::format("{}seed {}{}{} {}, {}{}skep {}", kDot, run.seed, kDot, DeviceOf(run),
                       Escape(run.isa), Plural(run.jobs, "job"), kDot, Escape(run.version));
   html += HashText("configuration", run.config_sha256) + HashText("result", run.result_sha256);
   html += "</p>\n";

@@ -73,7 +73,7 @@ class Training {
   std::shared_ptr<const TrainingCase> case_;
   model::Params params_;
   kernels::Network network_;
-  std::vector<float> x_;
+  model::FloatVector x_;
   std::vector<std::int32_t> labels_;
   std::size_t step_ = 0;
 };

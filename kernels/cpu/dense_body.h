@@ -26,6 +26,8 @@ constexpr std::size_t kInputBlock = 1024;
 constexpr std::size_t kRowBlock = 48;
 // Bytes of x that stay in the first-level cache while all outputs pass over them.
 constexpr std::size_t kOuterBytes = 24 * 1024;
+// Bytes of weights that are still in the second-level cache when they are passed over again.
+constexpr std::size_t kWeightBytes = 512 * 1024;
 
 constexpr std::size_t Least(std::size_t a, std::size_t b) {
   return a < b ? a : b;
@@ -269,30 +271,31 @@ void SumOuterColumns(const OuterSum& op, std::size_t begin, std::size_t end) {
   }
 }
 
-void SumOuter(const OuterSum& op) {
+// Likewise, of any number of columns.
+void SumOuter(const OuterSum& op, std::size_t first, std::size_t last) {
   if (op.depth == 0) return;
   const std::size_t tile = Vector::kOuterVectors * kLanes;
   const std::size_t tiles =
       Least(kOuterBytes / (op.depth * tile * sizeof(float)), op.columns / tile) + 1;
-  for (std::size_t begin = 0; begin < op.columns; begin += tiles * tile) {
-    SumOuterColumns(op, begin, Least(begin + tiles * tile, op.columns));
+  for (std::size_t begin = first; begin < last; begin += tiles * tile) {
+    SumOuterColumns(op, begin, Least(begin + tiles * tile, last));
   }
 }
 
-void InputGradient(const DenseInputGradient& op) {
-  SumOuter({.a = op.dy,
-            .a_row = op.dy_stride,
-            .a_step = 1,
-            .b = op.weights,
-            .b_step = op.inputs,
-            .depth = op.outputs,
-            .rows = op.rows,
-            .columns = op.inputs,
-            .finish = op.active == nullptr ? OuterSum::Finish::kStore : OuterSum::Finish::kGate,
-            .result = op.dx,
-            .result_row = op.dx_stride,
-            .scale = 1,
-            .gate = op.active});
+OuterSum InputSum(const DenseInputGradient& op) {
+  return {.a = op.dy,
+          .a_row = op.dy_stride,
+          .a_step = 1,
+          .b = op.weights,
+          .b_step = op.inputs,
+          .depth = op.outputs,
+          .rows = op.rows,
+          .columns = op.inputs,
+          .finish = op.active == nullptr ? OuterSum::Finish::kStore : OuterSum::Finish::kGate,
+          .result = op.dx,
+          .result_row = op.dx_stride,
+          .scale = 1,
+          .gate = op.active};
 }
 
 void BiasGradient(const DenseWeightGradient& op) {
@@ -308,21 +311,44 @@ void BiasGradient(const DenseWeightGradient& op) {
   }
 }
 
+OuterSum WeightSum(const DenseWeightGradient& op) {
+  return {.a = op.dy,
+          .a_row = 1,
+          .a_step = op.dy_stride,
+          .b = op.x,
+          .b_step = op.x_stride,
+          .depth = op.rows,
+          .rows = op.outputs,
+          .columns = op.inputs,
+          .finish = op.accumulate ? OuterSum::Finish::kAddScaled : OuterSum::Finish::kStore,
+          .result = op.weights,
+          .result_row = op.inputs,
+          .scale = op.scale,
+          .gate = nullptr};
+}
+
+void InputGradient(const DenseInputGradient& op) {
+  SumOuter(InputSum(op), 0, op.inputs);
+}
+
 void WeightGradient(const DenseWeightGradient& op) {
-  SumOuter({.a = op.dy,
-            .a_row = 1,
-            .a_step = op.dy_stride,
-            .b = op.x,
-            .b_step = op.x_stride,
-            .depth = op.rows,
-            .rows = op.outputs,
-            .columns = op.inputs,
-            .finish = op.accumulate ? OuterSum::Finish::kAddScaled : OuterSum::Finish::kStore,
-            .result = op.weights,
-            .result_row = op.inputs,
-            .scale = op.scale,
-            .gate = nullptr});
+  SumOuter(WeightSum(op), 0, op.inputs);
   if (op.bias != nullptr) BiasGradient(op);
+}
+
+// A block of columns of the weights is read for the one and, while it is near, changed by the
+// other.
+void Gradients(const DenseInputGradient& input, const DenseWeightGradient& weight) {
+  const OuterSum input_sum = InputSum(input);
+  const OuterSum weight_sum = WeightSum(weight);
+  const std::size_t tile = Vector::kOuterVectors * kLanes;
+  const std::size_t block = (kWeightBytes / (input.outputs * tile * sizeof(float)) + 1) * tile;
+  for (std::size_t begin = 0; begin < input.inputs; begin += block) {
+    const std::size_t end = Least(begin + block, input.inputs);
+    SumOuter(input_sum, begin, end);
+    SumOuter(weight_sum, begin, end);
+  }
+  if (weight.bias != nullptr) BiasGradient(weight);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace skep::kernels {
 const TrainingLoops kTrainingLoopsAvx2{.dense_forward = Forward,
                                        .dense_input_gradient = InputGradient,
                                        .dense_weight_gradient = WeightGradient,
+                                       .dense_gradients = Gradients,
                                        .softmax_loss = Loss,
                                        .sgd_update = UpdateWeights,
                                        .adam_update = UpdateAdam};

@@ -42,6 +42,13 @@ bool NeedsGradient(const OptimiserStep& step) {
          step.gradient_clip != 0;
 }
 
+// What a captured step reads of them.
+bool AreSame(const LaneData& a, const LaneData& b) {
+  return a.bytes.address == b.bytes.address && a.floats.address == b.floats.address &&
+         a.labels.address == b.labels.address && a.offset == b.offset && a.scale == b.scale &&
+         a.values == b.values && a.positions == b.positions;
+}
+
 bool AreEqual(const OptimiserStep& a, const OptimiserStep& b) {
   return a.learning_rate == b.learning_rate && a.rule == b.rule && a.momentum == b.momentum &&
          a.nesterov == b.nesterov && a.weight_decay == b.weight_decay &&
@@ -217,7 +224,7 @@ Result<GraphId> LaneNetwork::GraphFor(const LaneEpoch& epoch) {
   SKEP_CHECK(NeedsGradient(epoch.step) == NeedsGradient(limits_.step));
   SKEP_CHECK(epoch.step.rule == limits_.step.rule);
   const bool is_same =
-      captured_ && captured_->data == &epoch.data && AreEqual(captured_->step, epoch.step);
+      captured_ && AreSame(captured_->data, epoch.data) && AreEqual(captured_->step, epoch.step);
   if (is_same) return captured_->graph;
   DropGraph();
   DeviceApi& device = queue_->device();
@@ -230,7 +237,7 @@ Result<GraphId> LaneNetwork::GraphFor(const LaneEpoch& epoch) {
     return put.error();
   }
   if (!graph) return graph;
-  captured_ = Captured{epoch.step, &epoch.data, *graph};
+  captured_ = Captured{epoch.step, epoch.data, *graph};
   return graph;
 }
 

@@ -81,7 +81,7 @@ class LaneNetwork {
   // What a captured step was captured for.
   struct Captured {
     OptimiserStep step;
-    const LaneData* data;
+    LaneData data;
     GraphId graph;
   };
 

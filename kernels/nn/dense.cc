@@ -34,29 +34,29 @@ class Dense final : public Layer {
     const std::size_t rows = pass.rows * positions_;
     const std::size_t x_stride = StrideOf(back.x.stride, inputs_);
     const std::size_t dy_stride = StrideOf(back.dy.stride, outputs_);
-    if (back.dx.data != nullptr) {
-      SKEP_CHECK(!back.x_is_rectified || StrideOf(back.dx.stride, inputs_) == x_stride);
-      loops_.dense_input_gradient({.dy = back.dy.data,
-                                   .dy_stride = dy_stride,
-                                   .rows = rows,
-                                   .inputs = inputs_,
-                                   .outputs = outputs_,
-                                   .weights = pass.params.data() + weight_,
-                                   .active = back.x_is_rectified ? back.x.data : nullptr,
-                                   .dx = back.dx.data,
-                                   .dx_stride = StrideOf(back.dx.stride, inputs_)});
-    }
-    loops_.dense_weight_gradient({.dy = back.dy.data,
-                                  .dy_stride = dy_stride,
-                                  .x = back.x.data,
-                                  .x_stride = x_stride,
-                                  .rows = rows,
-                                  .inputs = inputs_,
-                                  .outputs = outputs_,
-                                  .weights = sink.values.data() + weight_,
-                                  .bias = has_bias_ ? sink.values.data() + bias_ : nullptr,
-                                  .scale = sink.scale,
-                                  .accumulate = sink.accumulate});
+    const DenseWeightGradient weight{.dy = back.dy.data,
+                                     .dy_stride = dy_stride,
+                                     .x = back.x.data,
+                                     .x_stride = x_stride,
+                                     .rows = rows,
+                                     .inputs = inputs_,
+                                     .outputs = outputs_,
+                                     .weights = sink.values.data() + weight_,
+                                     .bias = has_bias_ ? sink.values.data() + bias_ : nullptr,
+                                     .scale = sink.scale,
+                                     .accumulate = sink.accumulate};
+    if (back.dx.data == nullptr) return loops_.dense_weight_gradient(weight);
+    SKEP_CHECK(!back.x_is_rectified || StrideOf(back.dx.stride, inputs_) == x_stride);
+    loops_.dense_gradients({.dy = back.dy.data,
+                            .dy_stride = dy_stride,
+                            .rows = rows,
+                            .inputs = inputs_,
+                            .outputs = outputs_,
+                            .weights = pass.params.data() + weight_,
+                            .active = back.x_is_rectified ? back.x.data : nullptr,
+                            .dx = back.dx.data,
+                            .dx_stride = StrideOf(back.dx.stride, inputs_)},
+                           weight);
   }
 
  private:

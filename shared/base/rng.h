@@ -98,8 +98,8 @@ class RandomStream {
 // round key.
 [[nodiscard]] std::uint64_t EpochSeed(const Seed32& round_seed, ClientNumber client,
                                       std::uint32_t round, std::uint32_t epoch);
-// Key of what local step `step` (from 0, over all epochs) of a task draws in dropout layers: words 0
-// and 1 of block `step`, purpose 5, under the round key.
+// Key of what local step `step` (from 0, over all epochs) of a task draws in dropout layers: words
+// 0 and 1 of block `step`, purpose 5, under the round key.
 [[nodiscard]] std::uint64_t StepKey(const Seed32& round_seed, ClientNumber client,
                                     std::uint32_t round, std::uint32_t step);
 // Shuffles `order` as an epoch with that seed does: counter [block, 0, 0, 4].

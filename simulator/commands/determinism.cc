@@ -21,6 +21,7 @@ class ModelKeeper final : public CheckpointWriter {
   std::vector<model::Params> models;
 };
 
+// With one job also one client at a time on a device.
 Result<std::vector<model::Params>> TrainWith(const Plan& plan, std::uint32_t rounds,
                                              std::size_t jobs) {
   SimulationSetup setup = MakeSetup(plan);
@@ -32,6 +33,7 @@ Result<std::vector<model::Params>> TrainWith(const Plan& plan, std::uint32_t rou
   setup.test = nullptr;
   setup.log_rules.central_metrics.clear();
   setup.jobs = jobs;
+  if (jobs == 1) setup.lanes.device.clients = setup.lanes.count = 1;
   Recorder nobody;
   ModelKeeper keeper;
   const StopRequest stop{StopLevel::kNone};
@@ -73,9 +75,10 @@ Result<DeterminismVerdict> CompareJobs(const Plan& plan, std::uint32_t rounds) {
     if (!difference.empty())
       return DeterminismVerdict{.is_identical = false, .text = std::move(difference)};
   }
-  return DeterminismVerdict{
-      .is_identical = true,
-      .text = fmt::format("identical: {} rounds, 1 and {} jobs", one.size(), jobs)};
+  std::string text = fmt::format("identical: {} rounds, 1 and {} jobs", one.size(), jobs);
+  if (plan.device.api != nullptr)
+    text += fmt::format(", 1 and {} clients at once on the device", plan.device.lanes.lanes);
+  return DeterminismVerdict{.is_identical = true, .text = std::move(text)};
 }
 
 }  // namespace skep::simulator

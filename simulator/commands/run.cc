@@ -108,7 +108,7 @@ void TellNotes(const Plan& plan, const std::string& folder, Recorder& recorder) 
     tell(text, note.code, note.code == 0 ? NoteLevel::kInfo : NoteLevel::kWarning);
   }
   if (plan.device.api != nullptr || !plan.device.why.empty())
-    tell("trains on " + DeviceText(plan.device), 0, NoteLevel::kInfo);
+    tell(std::string(kDeviceNote) + DeviceText(plan.device), 0, NoteLevel::kInfo);
   for (const std::string& text : plan.prepared.data.notes) tell(text, 0, NoteLevel::kWarning);
   for (const std::string& text : plan.prepared.partition.notes) tell(text, 0, NoteLevel::kWarning);
   if (IsOnNetworkFolder(folder + "/run.db"))

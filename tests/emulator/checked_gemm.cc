@@ -1,6 +1,7 @@
 #include "tests/emulator/checked_gemm.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -42,9 +43,15 @@ bool IsSound(Memory& memory, const Gemm& g, const Extents& extent) {
   return true;
 }
 
+// 10 bits after the point.
+double InTf32(float value) {
+  return static_cast<double>(
+      std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000U) & ~0x1FFFU));
+}
+
 }  // namespace
 
-void MultiplyChecked(Memory& memory, const Gemm& g) {
+void MultiplyChecked(Memory& memory, const Gemm& g, bool in_tf32) {
   const Extents extent{g.transpose_a ? Extent(g.k, g.m, g.lda) : Extent(g.m, g.k, g.lda),
                        g.transpose_b ? Extent(g.n, g.k, g.ldb) : Extent(g.k, g.n, g.ldb),
                        Extent(g.m, g.n, g.ldc)};
@@ -63,7 +70,8 @@ void MultiplyChecked(Memory& memory, const Gemm& g) {
         for (std::uint64_t k = 0; k < g.k; ++k) {
           const float left = g.transpose_a ? a[i * g.lda + k] : a[k * g.lda + i];
           const float right = g.transpose_b ? b[k * g.ldb + j] : b[j * g.ldb + k];
-          sum += static_cast<double>(left) * static_cast<double>(right);
+          sum += in_tf32 ? InTf32(left) * InTf32(right)
+                         : static_cast<double>(left) * static_cast<double>(right);
         }
         const double before = g.beta == 0 ? 0 : static_cast<double>(c[j * g.ldc + i]);
         c[j * g.ldc + i] = static_cast<float>(static_cast<double>(g.alpha) * sum +

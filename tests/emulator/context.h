@@ -23,8 +23,9 @@ class EmulatedContext {
     kernels::Grid grid;
     std::uint32_t block_x;
     std::uint32_t block_y;
-    std::byte* bytes;         // grid.shared_bytes of them
-    std::uint64_t* exchange;  // one a thread, for shuffles
+    std::byte* bytes;            // grid.shared_bytes of them
+    std::uint64_t* exchange;     // one a thread, for shuffles
+    bool ignores_syncs = false;  // a planted fault
   };
 
   EmulatedContext(Shared& shared, Block* block, std::uint32_t thread)
@@ -54,6 +55,7 @@ class EmulatedContext {
 
   void sync() {
     if (block_ == nullptr) return Misuse("sync()");
+    if (shared_.ignores_syncs) return;
     block_->WaitForBlock(thread_);
   }
   // The value of the thread `distance` further in the same 32; one's own where there is none.

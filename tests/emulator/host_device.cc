@@ -192,14 +192,15 @@ Status HostDevice::Launch(kernels::StreamId stream, const kernels::KernelCall& c
   }
   ++launches_;
   const auto* bytes = static_cast<const std::byte*>(call.args);
-  KeptCall kept{call.kernel, grid, {bytes, bytes + call.args_bytes}};
+  KeptCall kept{call.kernel, grid, {bytes, bytes + call.args_bytes}, options_.ignores_syncs};
   return Put(stream, name, [this, kept = std::move(kept)] {
     LaunchEmulated(options_.mode, options_.seed + launches_, memory_, kept);
   });
 }
 
 Status HostDevice::Multiply(kernels::StreamId stream, const kernels::Gemm& gemm) {
-  return Put(stream, "multiply", [this, gemm] { MultiplyChecked(memory_, gemm); });
+  return Put(stream, "multiply",
+             [this, gemm] { MultiplyChecked(memory_, gemm, options_.multiplies_in_tf32); });
 }
 
 Result<kernels::EventId> HostDevice::MakeEvent() {

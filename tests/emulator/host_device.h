@@ -28,6 +28,9 @@ class HostDevice final : public kernels::DeviceApi {
     std::uint64_t seed = 1;  // of the order of blocks
     std::uint64_t total_bytes = std::uint64_t{1} << 30U;
     std::optional<std::uint64_t> fail_at{};  // the n-th call, from 0, fails, and all later ones
+    // Planted faults, by which checks are seen to fail.
+    bool ignores_syncs = false;
+    bool multiplies_in_tf32 = false;
   };
   HostDevice() : HostDevice(Options{}) {}
   explicit HostDevice(const Options& options) : options_(options) {}

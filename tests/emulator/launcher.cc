@@ -26,8 +26,8 @@ void RunOneBlock(Mode mode, Memory& memory, const KeptCall& call, std::uint32_t 
   const auto bytes = std::make_unique<std::byte[]>(call.grid.shared_bytes);
   std::memset(bytes.get(), 0xFF, call.grid.shared_bytes);
   std::vector<std::uint64_t> exchange(call.grid.block_threads);
-  EmulatedContext::Shared shared{memory,  Kernel::kName, call.grid,      block_x,
-                                 block_y, bytes.get(),   exchange.data()};
+  EmulatedContext::Shared shared{memory,  Kernel::kName, call.grid,       block_x,
+                                 block_y, bytes.get(),   exchange.data(), call.ignores_syncs};
   RunBlock(mode, call.grid.block_threads, Kernel::kSynchronises, memory,
            [&](Block* block, std::uint32_t thread) {
              EmulatedContext context(shared, block, thread);

@@ -15,6 +15,7 @@ struct KeptCall {
   std::uint32_t kernel = 0;
   kernels::Grid grid;
   std::vector<std::byte> args;
+  bool ignores_syncs = false;  // a planted fault: sync() does nothing
 };
 
 // Blocks run one after the other, in an order that `seed` shuffles. Faults go to `memory`.

@@ -18,10 +18,10 @@ std::vector<std::uint64_t> SizesFor(std::uint32_t blocks, std::uint32_t threads)
 }
 
 OperationResult Try(const Operation& operation, kernels::DeviceApi& device, std::uint32_t blocks,
-                    std::uint32_t threads) {
+                    std::uint32_t threads, const std::vector<std::uint64_t>& sizes) {
   OperationResult result;
   result.kernel = operation.kernel;
-  for (const std::uint64_t n : SizesFor(blocks, threads)) {
+  for (const std::uint64_t n : sizes) {
     Bench bench(device, blocks, threads);
     operation.run(bench, n);
     result.compared += bench.compared();

@@ -42,8 +42,9 @@ struct OperationResult {
   [[nodiscard]] bool IsSound() const { return status.has_value() && worst <= 1; }
 };
 
-// The operation at all these sizes.
+// The operation at each of these sizes.
 [[nodiscard]] OperationResult Try(const Operation& operation, kernels::DeviceApi& device,
-                                  std::uint32_t blocks, std::uint32_t threads);
+                                  std::uint32_t blocks, std::uint32_t threads,
+                                  const std::vector<std::uint64_t>& sizes);
 
 }  // namespace skep::gpu

@@ -21,7 +21,8 @@ constexpr std::uint32_t kBlock = kernels::kMostBlockThreads;
 void CheckAll(emulator::Mode mode, std::uint32_t blocks, std::uint32_t threads) {
   for (const Operation& operation : AllOperations()) {
     emulator::HostDevice device({.mode = mode});
-    const OperationResult result = Try(operation, device, blocks, threads);
+    const OperationResult result =
+        Try(operation, device, blocks, threads, SizesFor(blocks, threads));
     INFO(result.kernel << ": " << result.where);
     REQUIRE(result.status.has_value());
     CHECK(result.worst <= 1);
@@ -43,10 +44,29 @@ TEST_CASE("kernels that synchronise do so in blocks of 64 threads of the system"
   for (const Operation& operation : AllOperations()) {
     if (!operation.is_blockwise) continue;
     emulator::HostDevice device({.mode = emulator::Mode::kThreads});
-    const OperationResult result = Try(operation, device, 1, 64);
+    const OperationResult result = Try(operation, device, 1, 64, {63, 65});
     INFO(result.kernel << ": " << result.where);
     CHECK(result.IsSound());
     CHECK(device.TakeFaults().empty());
+  }
+}
+
+TEST_CASE("a kernel without its barriers is wrong, and no other", "[unit]") {
+#if defined(__SANITIZE_THREAD__)
+  SKEP_SKIP("the thread sanitizer ends a program that has races: emulator_race_test");
+#endif
+  for (const Operation& operation : AllOperations()) {
+    emulator::HostDevice device({.ignores_syncs = true});
+    const OperationResult result = Try(operation, device, 1, 32, {33});
+    INFO(result.kernel << ": " << result.where);
+    CHECK(result.IsSound() != operation.is_blockwise);
+  }
+}
+
+TEST_CASE("products in TF32 are wrong", "[unit]") {
+  for (const Operation& operation : ProductOperations()) {
+    emulator::HostDevice device({.multiplies_in_tf32 = true});
+    CHECK_FALSE(Try(operation, device, 1, 32, {33}).IsSound());
   }
 }
 

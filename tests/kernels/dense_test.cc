@@ -189,6 +189,58 @@ TEST_CASE("the gradient of a layer's weights is that of the double reference", "
   });
 }
 
+// More inputs than one block of columns has, and not a whole number of blocks.
+TEST_CASE("both gradients of a layer at once are those of two passes", "[unit]") {
+  constexpr std::size_t kRows = 7;
+  constexpr std::size_t kInputs = 1003;
+  constexpr std::size_t kOutputs = 301;
+  for (const Isa isa : AvailableIsas()) {
+    const TrainingLoops& loops = TrainingLoopsFor(isa);
+    const std::vector<float> dy = test::RandomFloats(kRows * kOutputs, 20);
+    const std::vector<float> x = test::RandomFloats(kRows * kInputs, 21);
+    const auto train = [&](std::vector<float>& weights, std::vector<float>& bias,
+                           std::vector<float>& dx, bool at_once) {
+      const DenseInputGradient input{.dy = dy.data(),
+                                     .dy_stride = kOutputs,
+                                     .rows = kRows,
+                                     .inputs = kInputs,
+                                     .outputs = kOutputs,
+                                     .weights = weights.data(),
+                                     .active = x.data(),
+                                     .dx = dx.data(),
+                                     .dx_stride = kInputs};
+      const DenseWeightGradient weight{.dy = dy.data(),
+                                       .dy_stride = kOutputs,
+                                       .x = x.data(),
+                                       .x_stride = kInputs,
+                                       .rows = kRows,
+                                       .inputs = kInputs,
+                                       .outputs = kOutputs,
+                                       .weights = weights.data(),
+                                       .bias = bias.data(),
+                                       .scale = -0.1F,
+                                       .accumulate = true};
+      if (at_once) return loops.dense_gradients(input, weight);
+      loops.dense_input_gradient(input);
+      loops.dense_weight_gradient(weight);
+    };
+    std::vector<float> weights[2];
+    std::vector<float> bias[2];
+    std::vector<float> dx[2];
+    for (const bool at_once : {false, true}) {
+      weights[at_once] = test::RandomFloats(kOutputs * kInputs, 22);
+      bias[at_once] = test::RandomFloats(kOutputs, 23);
+      dx[at_once].assign(kRows * kInputs, 77);
+      train(weights[at_once], bias[at_once], dx[at_once], at_once);
+    }
+    INFO(IsaName(isa));
+    REQUIRE(weights[0] != test::RandomFloats(kOutputs * kInputs, 22));
+    REQUIRE(weights[0] == weights[1]);
+    REQUIRE(bias[0] == bias[1]);
+    REQUIRE(dx[0] == dx[1]);
+  }
+}
+
 TEST_CASE("cross-entropy of equal outputs is the logarithm of their number", "[unit]") {
   for (const Isa isa : AvailableIsas()) {
     for (const std::size_t classes : test::Sizes{2, 7, 10, 16, 17, 65, 1000}) {

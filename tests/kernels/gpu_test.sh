@@ -1,8 +1,19 @@
 #!/bin/sh
-# Stands for the label "gpu" where nothing can carry it: says why no kernel ran on a device.
-if [ -e /dev/nvidia0 ]; then
-  echo "SKIPPED: there is a device, but this version has no CUDA kernels"
-else
-  echo "SKIPPED: no CUDA device here, and this version has no CUDA kernels"
+# The check of a device (scripts/gpu_check) where there is one: gpu_test.sh BIN HAS_CUDA. Else SKIPPED, with what is missing.
+set -eu
+bin=$1
+has_cuda=$2
+if [ ! -e /dev/nvidia0 ] && [ ! -e /dev/dxg ]; then
+  echo "SKIPPED: no CUDA device here"
+  exit 77
 fi
-exit 77
+case $has_cuda in
+  ON | TRUE | 1) ;;
+  *)
+    echo "SKIPPED: there is a device, but no device code in this build (SKEP_CUDA)"
+    exit 77
+    ;;
+esac
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+"$(dirname "$0")/../../scripts/gpu_check" --prebuilt "$bin" --out "$out" --evidence "$out/gpu-evidence.json"

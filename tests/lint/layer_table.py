@@ -64,6 +64,7 @@ THIRD_PARTY = (
     ("fmt", r"fmt/", r"(?!kernels/cuda/|kernels/body/)"),
     ("Catch2", r"catch2/", r"tests/support/"),
     ("sockets", r"(?:sys/(?:socket|un|epoll)|netinet/.*|netdb|net/.*)\.h$", r"shared/net/|" + DRIVERS),
+    ("stacks of fibres, and what sanitizers know of them", r"ucontext\.h$|sanitizer/", r"tests/emulator/"),
     ("processor intrinsics", r"(?:[a-z]*mmintrin|cpuid|x86intrin|arm_neon)\.h$", r"kernels/|shared/base/"),
 )
 

@@ -61,6 +61,8 @@ expect 1 "this is debian 12 on aarch64" platform debian 12 aarch64 all
 
 expect 2 'no stage "nonsense"' scripts/test nonsense
 expect 2 'unknown option "--nonsense"' scripts/quickstart --nonsense
+expect 2 'unknown option "--nonsense"' scripts/compare --nonsense
+expect 2 'no peer "nonsense"; torch, debian, jax' scripts/compare --peers torch,nonsense
 
 ((failures == 0)) || exit 1
 if ! command -v shellcheck >/dev/null; then

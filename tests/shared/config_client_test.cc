@@ -72,9 +72,8 @@ TEST_CASE("what a client's file gets wrong is refused", "[unit]") {
         "1019 2:12 \"secure_aggregation.required\" = true is not in this build; it has false");
   CHECK(Shown("[privacy]\nmax_epsilon = 2\n") ==
         "1019 2:15 \"privacy.max_epsilon\" is not in this build");
-  CHECK(
-      Shown("[limits]\ndevice = \"cuda:0\"\n") ==
-      "1019 2:10 \"limits.device\" = \"cuda:0\" is not in this build; it has \"auto\" or \"cpu\"");
+  CHECK(Shown("[limits]\ndevice = \"gpu\"\n") ==
+        "1102 2:10 \"limits.device\" is \"gpu\"; allowed \"auto\", \"cpu\", \"cuda:\"");
 }
 
 }  // namespace

@@ -102,9 +102,11 @@ Status CudaDevice::Open() {
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
   if (counted != cudaSuccess || ordinal_ >= count) {
-    const std::string why = counted != cudaSuccess
-                                ? std::string(cudaGetErrorString(counted))
-                                : "there are " + std::to_string(count) + " devices";
+    std::string why = "there are " + std::to_string(count) + " devices";
+    if (counted != cudaSuccess) why = cudaGetErrorString(counted);
+    if (counted == cudaErrorInsufficientDriver) {
+      why = "there is no driver for CUDA " + VersionText(CUDART_VERSION) + " or later";
+    }
     return Error{7201, "cannot use cuda:" + std::to_string(ordinal_) + ": " + why, ""};
   }
   if (Status set = Check(cudaSetDevice(ordinal_), "cudaSetDevice"); !set) return set;
