@@ -141,10 +141,8 @@ Trained LaneWorld::OnDevice(std::uint32_t lanes, const OptimiserStep& step,
         std::vector<std::span<const float>>(trained.params.begin(), trained.params.end())));
     std::uint64_t allocations = 0;
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
-      SKEP_ASSIGN(const bool done,
-                  network->Train(
-                      {.data = data, .steps = kSteps, .order = order, .keys = keys, .step = step}));
-      static_cast<void>(done);
+      SKEP_TRY(network->Train(
+          {.data = data, .steps = kSteps, .order = order, .keys = keys, .step = step}));
       if (epoch == 0) allocations = device.allocations();
     }
     trained.allocations_after_first_epoch = device.allocations() - allocations;
