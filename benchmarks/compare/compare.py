@@ -211,7 +211,7 @@ def verdicts(results):
 
 
 def print_verdicts(found):
-    print(f"\nthe best variant of each peer\n  {'case':14} {'peer':38} {'ratio':>6}  {'from':>5} {'to':>5}   target")
+    print(f"\nthe best variant of each peer\n  {'case':16} {'peer':38} {'ratio':>6}  {'from':>5} {'to':>5}   target")
     for v in found:
         target = "reported"
         if v["bar"] is not None:
@@ -219,7 +219,7 @@ def print_verdicts(found):
         if v["aim"] is not None:
             target += f", aim {v['aim']:g}x {'met' if v['aim_is_met'] else 'not reached'}"
         name = f"{v['peer']} {v['version']} {v['variant']}"
-        print(f"  {v['case'] + ' B ' + str(v['batch']):14} {name:38} {v['ratio']:6.2f}  {v['smallest']:5.2f} "
+        print(f"  {v['case'] + ' B ' + str(v['batch']):16} {name:38} {v['ratio']:6.2f}  {v['smallest']:5.2f} "
               f"{v['largest']:5.2f}   {target}")
 
 

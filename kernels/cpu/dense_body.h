@@ -19,15 +19,16 @@ using Mask = Vector::Mask;
 constexpr std::size_t kLanes = Vector::kLanes;
 constexpr std::size_t kDotOutputs = 4;
 
-// Inputs of one pass of dot tiles, and rows that share it: both operands of a tile stay in the
-// first-level cache, the rows in the second. Another number is another order of additions: it
-// changes the last bits of wide layers.
+// Inputs of one pass of dot tiles: both operands of a tile stay in the first-level cache. Another
+// number is another order of additions: it changes the last bits of wide layers.
 constexpr std::size_t kInputBlock = 1024;
+// Rows that share a pass over weights that are too large for the second-level cache, and stay there
+// instead.
 constexpr std::size_t kRowBlock = 48;
 // Bytes of x that stay in the first-level cache while all outputs pass over them.
 constexpr std::size_t kOuterBytes = 24 * 1024;
 // Bytes of weights that are still in the second-level cache when they are passed over again.
-constexpr std::size_t kWeightBytes = 512 * 1024;
+constexpr std::size_t kWeightBytes = 640 * 1024;
 
 constexpr std::size_t Least(std::size_t a, std::size_t b) {
   return a < b ? a : b;
@@ -162,8 +163,12 @@ void ForwardRows(const DenseForward& op, std::size_t first_row, std::size_t rows
 void Forward(const DenseForward& op) {
   for (std::size_t begin = 0; begin < op.inputs; begin += kInputBlock) {
     const std::size_t end = Least(begin + kInputBlock, op.inputs);
-    for (std::size_t row = 0; row < op.rows; row += kRowBlock) {
-      ForwardRows(op, row, Least(kRowBlock, op.rows - row), begin, end);
+    const bool are_weights_near = (end - begin) * op.outputs * sizeof(float) <= kWeightBytes;
+    const Pieces blocks(op.rows, are_weights_near ? Vector::kDotRows : kRowBlock);
+    std::size_t row = 0;
+    for (std::size_t i = 0; i < blocks.count; ++i) {
+      ForwardRows(op, row, blocks.Size(i), begin, end);
+      row += blocks.Size(i);
     }
   }
 }
@@ -342,7 +347,8 @@ void Gradients(const DenseInputGradient& input, const DenseWeightGradient& weigh
   const OuterSum input_sum = InputSum(input);
   const OuterSum weight_sum = WeightSum(weight);
   const std::size_t tile = Vector::kOuterVectors * kLanes;
-  const std::size_t block = (kWeightBytes / (input.outputs * tile * sizeof(float)) + 1) * tile;
+  const std::size_t tiles = kWeightBytes / (input.outputs * tile * sizeof(float));
+  const std::size_t block = (tiles == 0 ? 1 : tiles) * tile;
   for (std::size_t begin = 0; begin < input.inputs; begin += block) {
     const std::size_t end = Least(begin + block, input.inputs);
     SumOuter(input_sum, begin, end);
