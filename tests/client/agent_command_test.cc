@@ -196,7 +196,7 @@ TEST_CASE("run --once contributes and ends with 0; so does doctor", "[unit]") {
       " --set data.label=y --set data.path=" + world.settings.config.data.path;
   const Answer doctor = Call("doctor --json" + common);
   CHECK(doctor.code == 0);
-  CHECK(JsonOf(doctor.out).at("data").at("steps").as_array().size() == 12);
+  CHECK(JsonOf(doctor.out).at("data").at("steps").as_array().size() == 13);
   const Answer run = Call("run --once" + common);
   INFO(run.err);
   CHECK(run.code == 0);

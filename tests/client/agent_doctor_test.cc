@@ -87,7 +87,7 @@ TEST_CASE("a day's limit that an experiment will exceed is warned of before the 
   const Findings findings = LookAtServer(world);
   INFO(findings.Names());
   CHECK(findings.status.has_value());
-  REQUIRE(findings.steps.size() == 12);
+  REQUIRE(findings.steps.size() == 13);
   const std::string& text = findings.steps[10].text;
   INFO(text);
   CHECK(text.starts_with("warning: ") == is_tight);
