@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -38,6 +39,11 @@ std::size_t LargestBatch(const TrainingPlan& plan, std::size_t count) {
   return std::min(batch + (plan.merge_tail ? 1 : 0), count);
 }
 
+Status CheckParameters(const TrainingPlan& plan, std::size_t parameters) {
+  if (parameters == plan.model.layout()->values()) return Ok();
+  return Unsuitable("the model has another number of values than its plan says");
+}
+
 Status CheckData(const TrainingPlan& plan, const LocalData& data, std::size_t parameters,
                  bool has_rows) {
   if (data.dataset == nullptr || !has_rows) return Error{7402, "no examples for this task", ""};
@@ -50,10 +56,7 @@ Status CheckData(const TrainingPlan& plan, const LocalData& data, std::size_t pa
                       " labels, the model answers at " + std::to_string(plan.model.positions()) +
                       " places");
   }
-  if (parameters != plan.model.layout()->values()) {
-    return Unsuitable("the model has another number of values than its plan says");
-  }
-  return Ok();
+  return CheckParameters(plan, parameters);
 }
 
 Status CheckTask(const TrainingPlan& plan, const LocalData& data, std::size_t parameters) {
@@ -89,15 +92,9 @@ Status CheckExamples(const TrainingPlan& plan, std::span<const std::uint32_t> ro
   return Ok();
 }
 
-void Batches::Begin(const TrainingPlan& plan, const TaskIdentity& task,
-                    std::span<const std::uint32_t> rows) {
+void Batches::Start(const TrainingPlan& plan, const TaskIdentity& task) {
   task_ = task;
-  rows_ = rows;
-  batch_ = plan.batch_size == 0 ? rows.size() : plan.batch_size;
   merges_tail_ = plan.merge_tail;
-  const std::uint32_t an_epoch = BatchesOfEpoch(rows.size(), batch_, merges_tail_);
-  all_steps_ = plan.local_steps > 0 ? plan.local_steps : plan.local_epochs * an_epoch;
-  last_epoch_step_ = all_steps_ == 0 ? 0 : (all_steps_ - 1) / an_epoch * an_epoch;
   order_.clear();
   position_ = 0;
   epoch_ = 0;
@@ -105,16 +102,51 @@ void Batches::Begin(const TrainingPlan& plan, const TaskIdentity& task,
   first_epoch_rows_ = 0;
 }
 
-std::span<const std::uint32_t> Batches::Next() {
-  if (steps_ == all_steps_) return {};
-  starts_epoch_ = position_ == order_.size();
-  if (starts_epoch_) {
+void Batches::Begin(const TrainingPlan& plan, const TaskIdentity& task,
+                    std::span<const std::uint32_t> rows) {
+  Start(plan, task);
+  rows_ = rows;
+  ends_ = {};
+  batch_ = plan.batch_size == 0 ? rows.size() : plan.batch_size;
+  const std::uint32_t an_epoch = BatchesOfEpoch(rows.size(), batch_, merges_tail_);
+  all_steps_ = plan.local_steps > 0 ? plan.local_steps : plan.local_epochs * an_epoch;
+  last_epoch_step_ = all_steps_ == 0 ? 0 : (all_steps_ - 1) / an_epoch * an_epoch;
+}
+
+void Batches::BeginListed(const TrainingPlan& plan, const TaskIdentity& task,
+                          std::span<const std::uint32_t> ends) {
+  Start(plan, task);
+  ends_ = ends;
+  batch_ = plan.batch_size == 0 ? ends.front() : plan.batch_size;
+  all_steps_ = 0;
+  last_epoch_step_ = 0;
+  std::uint32_t first = 0;
+  for (const std::uint32_t end : ends) {
+    last_epoch_step_ = all_steps_;
+    all_steps_ += BatchesOfEpoch(end - first, batch_, merges_tail_);
+    first = end;
+  }
+  if (plan.local_steps > 0) all_steps_ = std::min(all_steps_, plan.local_steps);
+}
+
+void Batches::BeginEpoch() {
+  position_ = 0;
+  if (ends_.empty()) {
     // Every epoch shuffles the list in its own order, so that an epoch can be repeated alone.
     order_.assign(rows_.begin(), rows_.end());
     ShuffleEpoch(EpochSeed(task_.round_seed, task_.client, task_.round, epoch_), order_);
-    position_ = 0;
-    ++epoch_;
+  } else {
+    const std::uint32_t first = epoch_ == 0 ? 0 : ends_[epoch_ - 1];
+    order_.resize(ends_[epoch_] - first);
+    std::iota(order_.begin(), order_.end(), first);
   }
+  ++epoch_;
+}
+
+std::span<const std::uint32_t> Batches::Next() {
+  if (steps_ == all_steps_) return {};
+  starts_epoch_ = position_ == order_.size();
+  if (starts_epoch_) BeginEpoch();
   const std::size_t left = order_.size() - position_;
   std::size_t count = std::min(batch_, left);
   if (merges_tail_ && left == count + 1) ++count;

@@ -20,6 +20,8 @@ namespace skep::client {
 // The largest batch of a client of `count` examples.
 [[nodiscard]] std::size_t LargestBatch(const TrainingPlan& plan, std::size_t count);
 
+// SKEP-7406: parameters of another number than the model's.
+[[nodiscard]] Status CheckParameters(const TrainingPlan& plan, std::size_t parameters);
 // SKEP-7402 without a data set or `has_rows`. SKEP-7406: examples or parameters of another shape
 // than the model's.
 [[nodiscard]] Status CheckData(const TrainingPlan& plan, const LocalData& data,
@@ -37,6 +39,10 @@ class Batches {
   // Starts over. `rows` must live until the last batch; at least one.
   void Begin(const TrainingPlan& plan, const TaskIdentity& task,
              std::span<const std::uint32_t> rows);
+  // Starts over with epochs that were put in order before: epoch e is the rows from ends[e - 1] (0)
+  // up to ends[e]. `ends` must live until the last batch; no epoch is empty.
+  void BeginListed(const TrainingPlan& plan, const TaskIdentity& task,
+                   std::span<const std::uint32_t> ends);
   // The rows of the next batch, valid until the one after it; empty behind the last.
   [[nodiscard]] std::span<const std::uint32_t> Next();
 
@@ -53,8 +59,12 @@ class Batches {
   [[nodiscard]] std::uint32_t steps_before_last_epoch() const { return last_epoch_step_; }
 
  private:
+  void Start(const TrainingPlan& plan, const TaskIdentity& task);
+  void BeginEpoch();
+
   TaskIdentity task_;
   std::span<const std::uint32_t> rows_;
+  std::span<const std::uint32_t> ends_;  // not empty: listed
   std::size_t batch_ = 0;
   bool merges_tail_ = false;
   std::uint32_t all_steps_ = 0;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
+#include "client/example_source.h"
+#include "shared/base/rng.h"
 #include "shared/base/try.h"
 
 namespace skep::client {
@@ -32,6 +35,64 @@ kernels::LaneLimits LimitsOf(const TrainingPlan& plan, std::uint32_t lanes, std:
           .rows = static_cast<std::uint32_t>(rows),
           .loss = plan.loss,
           .step = StepOf(plan)};
+}
+
+std::size_t LongestEpoch(const LaneTask& task) {
+  std::size_t longest = task.data->train.size();
+  for (std::size_t i = 1; i < task.ends.size(); ++i) {
+    longest = std::max<std::size_t>(longest, task.ends[i] - task.ends[i - 1]);
+  }
+  return longest;
+}
+
+// What a source gave for a task, in its order.
+struct Taken {
+  LocalData data;  // to train: the rows of the first epoch
+  std::vector<std::uint32_t> ends;
+};
+
+// Appends an epoch.
+Status TakeEpoch(ExampleSource& source, data::Dataset& to) {
+  constexpr std::size_t kPiece = 256;
+  while (true) {
+    to.floats.resize((to.rows + kPiece) * to.values);
+    to.labels.resize((to.rows + kPiece) * to.labels_per_row);
+    SKEP_ASSIGN(const std::size_t count,
+                source.Next(kPiece, to.floats.data() + to.rows * to.values,
+                            to.labels.data() + to.rows * to.labels_per_row));
+    to.rows += count;
+    if (count > 0) continue;
+    to.floats.resize(to.rows * to.values);
+    to.labels.resize(to.rows * to.labels_per_row);
+    return Ok();
+  }
+}
+
+Result<Taken> TakeTask(const TrainingPlan& plan, const TaskIdentity& task, ExampleSource& source) {
+  auto dataset = std::make_shared<data::Dataset>();
+  dataset->input_shape = plan.model.input();
+  dataset->values = plan.model.input_values();
+  dataset->labels_per_row = plan.model.positions();
+  Taken taken;
+  const auto is_enough = [&] {
+    if (taken.ends.empty()) return false;
+    if (plan.local_steps == 0) return taken.ends.size() == plan.local_epochs;
+    Batches batches;
+    batches.BeginListed(plan, task, taken.ends);
+    return batches.all_steps() == plan.local_steps;
+  };
+  while (!is_enough()) {
+    const auto epoch = static_cast<std::uint32_t>(taken.ends.size());
+    SKEP_TRY(source.Rewind(EpochSeed(task.round_seed, task.client, task.round, epoch)));
+    const std::size_t before = dataset->rows;
+    SKEP_TRY(TakeEpoch(source, *dataset));
+    if (dataset->rows == before) return Error{7402, "no examples for this task", ""};
+    taken.ends.push_back(static_cast<std::uint32_t>(dataset->rows));
+  }
+  taken.data.train.resize(taken.ends.front());
+  std::iota(taken.data.train.begin(), taken.data.train.end(), 0U);
+  taken.data.dataset = std::move(dataset);
+  return taken;
 }
 
 // Whether both keep the same beside the parameters.
@@ -242,14 +303,19 @@ Status DeviceTrainer::RunLanes(const TrainingPlan& plan, std::span<Lane> lanes, 
 
 Status DeviceTrainer::TrainAll(const TrainingPlan& plan, std::span<Lane> lanes, BatchGate* gate) {
   std::size_t most = setup_.most_rows;
-  for (const Lane& lane : lanes) most = std::max(most, lane.task->data->train.size());
+  for (const Lane& lane : lanes) most = std::max(most, LongestEpoch(*lane.task));
   SKEP_TRY(Prepare(plan, lanes.front().task->data->dataset, most));
   for (std::size_t first = 0; first < lanes.size(); first += network_->lanes()) {
     const std::size_t count = std::min<std::size_t>(network_->lanes(), lanes.size() - first);
     const std::span<Lane> group = lanes.subspan(first, count);
     for (std::size_t i = 0; i < count; ++i) {
       group[i].batches = &batches_[i];
-      batches_[i].Begin(plan, group[i].task->task, group[i].task->data->train);
+      const LaneTask& given = *group[i].task;
+      if (given.ends.empty()) {
+        batches_[i].Begin(plan, given.task, given.data->train);
+      } else {
+        batches_[i].BeginListed(plan, given.task, given.ends);
+      }
     }
     SKEP_TRY(RunLanes(plan, group, gate));
     for (const Lane& lane : group) {
@@ -298,6 +364,22 @@ Result<TrainReport> DeviceTrainer::Train(const TrainingPlan& plan, const TaskIde
                                          BatchGate* gate) {
   const LaneTask only{.task = task, .data = &data, .params = params};
   return TrainMany(plan, {&only, 1}, gate).front();
+}
+
+Result<TrainReport> DeviceTrainer::TrainFrom(const TrainingPlan& plan, const TaskIdentity& task,
+                                             ExampleSource& source, std::span<float> params,
+                                             BatchGate* gate) {
+  SKEP_ASSIGN(const Taken taken, TakeTask(plan, task, source));
+  const LaneTask only{.task = task, .data = &taken.data, .params = params, .ends = taken.ends};
+  return TrainMany(plan, {&only, 1}, gate).front();
+}
+
+Result<EvaluationReport> DeviceTrainer::EvaluateFrom(const TrainingPlan& plan,
+                                                     const TaskIdentity& task,
+                                                     ExampleSource& source,
+                                                     std::span<const float> params,
+                                                     BatchGate* gate) {
+  return evaluator_->EvaluateFrom(plan, task, source, params, gate);
 }
 
 Result<EvaluationReport> DeviceTrainer::Evaluate(const TrainingPlan& plan, const LocalData& data,

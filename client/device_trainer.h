@@ -64,6 +64,9 @@ struct LaneTask {
   TaskIdentity task;
   const LocalData* data = nullptr;
   std::span<float> params;  // trained in place
+  // Ends of epochs that lie in order in the data set (Batches::BeginListed); empty: data->train is
+  // shuffled.
+  std::span<const std::uint32_t> ends{};
 };
 
 class DeviceTrainer final : public Trainer {
@@ -76,6 +79,13 @@ class DeviceTrainer final : public Trainer {
                             BatchGate* gate) override;
   Result<EvaluationReport> Evaluate(const TrainingPlan& plan, const LocalData& data,
                                     std::span<const float> params, BatchGate* gate) override;
+  // What `source` gives for all epochs goes to memory first, then to the device.
+  Result<TrainReport> TrainFrom(const TrainingPlan& plan, const TaskIdentity& task,
+                                ExampleSource& source, std::span<float> params,
+                                BatchGate* gate) override;
+  Result<EvaluationReport> EvaluateFrom(const TrainingPlan& plan, const TaskIdentity& task,
+                                        ExampleSource& source, std::span<const float> params,
+                                        BatchGate* gate) override;
   // Trains all of them, as many at once as there are lanes; a result a task, errors as Train's. All
   // have the same data set.
   [[nodiscard]] std::vector<Result<TrainReport>> TrainMany(const TrainingPlan& plan,

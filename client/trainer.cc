@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "client/batches.h"
+#include "client/row_source.h"
+#include "client/stream_batches.h"
 #include "kernels/nn/network.h"
 #include "kernels/nn/network_plan.h"
 #include "kernels/nn/workspace_bytes.h"
@@ -37,23 +39,39 @@ class BuiltInTrainer final : public Trainer {
                             BatchGate* gate) override;
   Result<EvaluationReport> Evaluate(const TrainingPlan& plan, const LocalData& data,
                                     std::span<const float> params, BatchGate* gate) override;
+  Result<TrainReport> TrainFrom(const TrainingPlan& plan, const TaskIdentity& task,
+                                ExampleSource& source, std::span<float> params,
+                                BatchGate* gate) override;
+  Result<EvaluationReport> EvaluateFrom(const TrainingPlan& plan, const TaskIdentity& task,
+                                        ExampleSource& source, std::span<const float> params,
+                                        BatchGate* gate) override;
 
  private:
   // The kept workspace if it fits, else a new one. 1 row if it is only to evaluate.
   kernels::Network& Workspace(const TrainingPlan& plan, std::size_t training_rows);
-  [[nodiscard]] Status LoadBatch(const TrainingPlan& plan, const data::Dataset& dataset,
-                                 std::span<const std::uint32_t> rows);
-  [[nodiscard]] std::size_t CountedLabels(const TrainingPlan& plan, std::size_t rows) const;
-
   kernels::Isa isa_;
   std::vector<std::uint32_t> input_;  // of the model that network_ was made for
   std::vector<std::string> lines_;    // likewise
   kernels::LossKind loss_{};          // likewise
   std::optional<kernels::Network> network_;
-  Batches batches_;
-  model::FloatVector x_;  // aligned: the loops of the first layer read it in whole lines
-  std::vector<std::int32_t> y_;
+  RowSource rows_;
+  StreamBatches batches_;
 };
+
+StreamBatches::Rules RulesOf(const TrainingPlan& plan) {
+  return {.values = plan.model.input_values(),
+          .labels = plan.model.positions(),
+          .batch = plan.batch_size,
+          .epochs = plan.local_epochs,
+          .steps = plan.local_steps,
+          .merges_tail = plan.merge_tail};
+}
+
+std::size_t CountedLabels(const TrainingPlan& plan, const StreamBatches::View& batch) {
+  const std::span<const std::int32_t> labels(batch.y, batch.rows * plan.model.positions());
+  return labels.size() -
+         static_cast<std::size_t>(std::count(labels.begin(), labels.end(), kernels::kNoLabel));
+}
 
 kernels::Network& BuiltInTrainer::Workspace(const TrainingPlan& plan, std::size_t training_rows) {
   const model::ModelSpec& model = plan.model;
@@ -69,39 +87,37 @@ kernels::Network& BuiltInTrainer::Workspace(const TrainingPlan& plan, std::size_
   return *network_;
 }
 
-Status BuiltInTrainer::LoadBatch(const TrainingPlan& plan, const data::Dataset& dataset,
-                                 std::span<const std::uint32_t> rows) {
-  const std::size_t values = plan.model.input_values();
-  const std::size_t labels = plan.model.positions();
-  if (x_.size() < rows.size() * values) x_.resize(rows.size() * values);
-  if (y_.size() < rows.size() * labels) y_.resize(rows.size() * labels);
-  dataset.Gather(rows, x_.data(), y_.data());
-  return CheckExamples(plan, rows, x_.data(), y_.data());
-}
-
-std::size_t BuiltInTrainer::CountedLabels(const TrainingPlan& plan, std::size_t rows) const {
-  const std::size_t labels = rows * plan.model.positions();
-  return static_cast<std::size_t>(
-      std::count_if(y_.begin(), y_.begin() + static_cast<std::ptrdiff_t>(labels),
-                    [](std::int32_t label) { return label != kernels::kNoLabel; }));
+// What a source cannot know by itself.
+Status CheckBatch(const TrainingPlan& plan, std::size_t rows) {
+  if (rows > 1 || !plan.model.has_batch_norm()) return Ok();
+  return Error{7406, "a batch of one row, which batch norm cannot train on", ""};
 }
 
 Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskIdentity& task,
                                           const LocalData& data, std::span<float> params,
                                           BatchGate* gate) {
   SKEP_TRY(CheckTask(plan, data, params.size()));
-  Workspace(plan, LargestBatch(plan, data.train.size())).BeginTask();
+  rows_.Open(plan, *data.dataset, data.train, RowSource::Order::kShuffled);
+  return TrainFrom(plan, task, rows_, params, gate);
+}
+
+Result<TrainReport> BuiltInTrainer::TrainFrom(const TrainingPlan& plan, const TaskIdentity& task,
+                                              ExampleSource& source, std::span<float> params,
+                                              BatchGate* gate) {
+  SKEP_TRY(CheckParameters(plan, params.size()));
+  Workspace(plan, LargestBatch(plan, source.most_rows())).BeginTask();
   const kernels::OptimiserStep step = StepOf(plan);
   Progress progress;
-  batches_.Begin(plan, task, data.train);
-  while (batches_.steps() < batches_.all_steps()) {
+  batches_.Begin(RulesOf(plan), task, source);
+  while (true) {
     SKEP_TRY(PassIf(gate));
-    const std::span<const std::uint32_t> rows = batches_.Next();
+    SKEP_ASSIGN(const StreamBatches::View batch, batches_.Next());
+    if (batch.rows == 0) break;
+    SKEP_TRY(CheckBatch(plan, batch.rows));
     if (batches_.starts_epoch()) progress = {};
-    SKEP_TRY(LoadBatch(plan, *data.dataset, rows));
     const double loss =
-        network_->TrainStep(params, {x_.data(), y_.data(), rows.size()}, step, batches_.StepKey());
-    const std::size_t labels = CountedLabels(plan, rows.size());
+        network_->TrainStep(params, {batch.x, batch.y, batch.rows}, step, batches_.StepKey());
+    const std::size_t labels = CountedLabels(plan, batch);
     progress.loss += loss * static_cast<double>(labels);
     progress.labels += labels;
   }
@@ -113,22 +129,35 @@ Result<TrainReport> BuiltInTrainer::Train(const TrainingPlan& plan, const TaskId
 Result<EvaluationReport> BuiltInTrainer::Evaluate(const TrainingPlan& plan, const LocalData& data,
                                                   std::span<const float> params, BatchGate* gate) {
   SKEP_TRY(CheckData(plan, data, params.size(), !data.test.empty()));
-  const std::size_t count = data.test.size();
+  rows_.Open(plan, *data.dataset, data.test, RowSource::Order::kAsListed);
+  return EvaluateFrom(plan, {}, rows_, params, gate);
+}
+
+Result<EvaluationReport> BuiltInTrainer::EvaluateFrom(const TrainingPlan& plan,
+                                                      const TaskIdentity& task,
+                                                      ExampleSource& source,
+                                                      std::span<const float> params,
+                                                      BatchGate* gate) {
+  SKEP_TRY(CheckParameters(plan, params.size()));
   kernels::Network& network = Workspace(plan, 1);
+  StreamBatches::Rules rules = RulesOf(plan);
   // It follows from the model alone, so that sums are always added alike.
-  const std::size_t piece = network.evaluation_rows();
+  rules.batch = network.evaluation_rows();
+  rules.epochs = 1;
+  rules.steps = 0;
+  rules.merges_tail = false;
+  batches_.Begin(rules, task, source);
   kernels::Evaluation sums;
-  for (std::size_t first = 0; first < count; first += piece) {
-    const std::size_t rows = std::min(piece, count - first);
-    const auto chosen = std::span<const std::uint32_t>(data.test).subspan(first, rows);
+  while (true) {
     SKEP_TRY(PassIf(gate));
-    SKEP_TRY(LoadBatch(plan, *data.dataset, chosen));
-    const kernels::Evaluation part = network.Evaluate(params, {x_.data(), y_.data(), rows});
+    SKEP_ASSIGN(const StreamBatches::View piece, batches_.Next());
+    if (piece.rows == 0) break;
+    const kernels::Evaluation part = network.Evaluate(params, {piece.x, piece.y, piece.rows});
     sums.loss_sum += part.loss_sum;
     sums.counted += part.counted;
     sums.correct += part.correct;
   }
-  return EvaluationReport{.examples = static_cast<std::uint32_t>(count),
+  return EvaluationReport{.examples = static_cast<std::uint32_t>(batches_.first_epoch_rows()),
                           .loss = Mean(sums.loss_sum, sums.counted),
                           .accuracy = Mean(static_cast<double>(sums.correct), sums.counted)};
 }

@@ -102,6 +102,8 @@ class StopGate final : public BatchGate {
   std::atomic<bool> is_stopped_{false};
 };
 
+class ExampleSource;
+
 class Trainer {
  public:
   virtual ~Trainer() = default;
@@ -117,6 +119,16 @@ class Trainer {
                                                           const LocalData& data,
                                                           std::span<const float> params,
                                                           BatchGate* gate) = 0;
+  // The same on what `source` gives; also the source's errors.
+  [[nodiscard]] virtual Result<TrainReport> TrainFrom(const TrainingPlan& plan,
+                                                      const TaskIdentity& task,
+                                                      ExampleSource& source,
+                                                      std::span<float> params, BatchGate* gate) = 0;
+  [[nodiscard]] virtual Result<EvaluationReport> EvaluateFrom(const TrainingPlan& plan,
+                                                              const TaskIdentity& task,
+                                                              ExampleSource& source,
+                                                              std::span<const float> params,
+                                                              BatchGate* gate) = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Trainer> MakeBuiltInTrainer(kernels::Isa isa);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "client/row_source.h"
 #include "shared/base/rng.h"
 #include "tests/emulator/host_device.h"
 #include "tests/support/catch.h"
@@ -133,6 +134,28 @@ struct World {
   std::shared_ptr<emulator::HostDevice> device;
   std::optional<DeviceTrainer> trainer;
 };
+
+TEST_CASE("what a source gives is trained in the order in which it comes", "[unit]") {
+  const auto dataset = MakeData();
+  const std::vector<LocalData> client = {MakeClients(dataset, 4).back()};
+  TrainingPlan by_steps = MakePlan();
+  by_steps.local_epochs = 0;
+  by_steps.local_steps = 4;
+  World world(1);
+  for (const TrainingPlan& plan : {MakePlan(), by_steps}) {
+    const Trained from_rows = OnDevice(*world.trainer, plan, client);
+    std::vector<float> params = Start(plan);
+    RowSource source;
+    source.Open(plan, *dataset, client[0].train, RowSource::Order::kShuffled);
+    const TrainReport report =
+        world.trainer->TrainFrom(plan, TaskOf(0), source, params, nullptr).value();
+    CHECK(params == from_rows.params[0]);
+    CHECK(report.steps == from_rows.reports[0]->steps);
+    CHECK(report.examples == from_rows.reports[0]->examples);
+    CHECK(report.loss == from_rows.reports[0]->loss);
+  }
+  CHECK(world.device->TakeFaults().empty());
+}
 
 TEST_CASE("clients in lanes train as the built-in trainer trains each", "[unit]") {
   const auto clients = MakeClients(MakeData(), 7);

@@ -25,6 +25,14 @@ class AddOne final : public Trainer {
     evaluated = params[0];
     return EvaluationReport{.examples = 40, .loss = 0.5, .accuracy = 0.75};
   }
+  Result<TrainReport> TrainFrom(const TrainingPlan&, const TaskIdentity&, ExampleSource&,
+                                std::span<float>, BatchGate*) override {
+    return Error{7406, "not from a source", ""};
+  }
+  Result<EvaluationReport> EvaluateFrom(const TrainingPlan&, const TaskIdentity&, ExampleSource&,
+                                        std::span<const float>, BatchGate*) override {
+    return Error{7406, "not from a source", ""};
+  }
 
   TrainReport report{.examples = 120, .steps = 12, .loss = 1.25};
   std::optional<Error> failure;
