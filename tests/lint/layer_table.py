@@ -31,7 +31,7 @@ EDGES = {
     "kernels/codec": ("shared/base", "shared/model", "kernels"),
     "client": TRAINING,
     "client/agent": TRAINING + ("client", "shared/net"),
-    "client/api": TRAINING + ("client", "client/agent", "shared/net"),
+    "client/embed": TRAINING + ("client", "client/agent", "shared/net"),
     "aggregator": CORE_BELOW,
     "aggregator/server": CORE_BELOW + ("aggregator", "aggregator/dashboard", "shared/net"),
     "aggregator/dashboard": ("shared/base",),
@@ -39,7 +39,7 @@ EDGES = {
 }
 
 FREE = ("tests", "benchmarks", "examples")
-DRIVERS = r"client/agent/|client/api/|aggregator/server/"
+DRIVERS = r"client/agent/|client/embed/|aggregator/server/"
 NOBODY = r"(?!)"
 MAINS = r"(?:client/agent|aggregator/server|simulator)/main\.cc$"
 
@@ -61,6 +61,7 @@ THIRD_PARTY = (
     ("SQLite", r"sqlite3(?:ext)?\.h$", r"aggregator/store/|simulator/run_db(?:_sql|_reader)?\.(?:cc|h)$"),
     ("CLI11", r"CLI/", MAINS),
     ("spdlog", r"spdlog/", r"shared/base/log\.cc$"),
+    ("the interface for applications", r"skep/", r"client/embed/"),
     ("fmt", r"fmt/", r"(?!kernels/cuda/|kernels/body/)"),
     ("Catch2", r"catch2/", r"tests/support/"),
     ("sockets", r"(?:sys/(?:socket|un|epoll)|netinet/.*|netdb|net/.*)\.h$", r"shared/net/|" + DRIVERS),

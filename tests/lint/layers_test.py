@@ -46,8 +46,8 @@ class Edges(Case):
                 ("kernels/nn/a.h", "kernels/cpu/b.h"), ("kernels/nn/a.cc", "kernels/cuda/b.h"),
                 ("client/a.h", "aggregator/engine/b.h"), ("aggregator/engine/a.h", "client/b.h"),
                 ("client/a.h", "shared/net/b.h"), ("aggregator/store/a.h", "shared/net/b.h"),
-                ("client/a.h", "client/agent/b.h"), ("client/a.h", "client/api/b.h"),
-                ("client/agent/a.h", "client/api/b.h"), ("aggregator/engine/a.h", "aggregator/server/b.h"),
+                ("client/a.h", "client/agent/b.h"), ("client/a.h", "client/embed/b.h"),
+                ("client/agent/a.h", "client/embed/b.h"), ("aggregator/engine/a.h", "aggregator/server/b.h"),
                 ("aggregator/server/a.h", "client/b.h"), ("simulator/a.h", "client/agent/b.h"),
                 ("simulator/a.h", "aggregator/server/b.h"), ("simulator/a.h", "shared/net/b.h"),
                 ("client/a.h", "kernels/cpu/b.h"), ("client/a.h", "simulator/b.h"), ("client/a.h", "tests/support/b.h")):
@@ -59,7 +59,7 @@ class Edges(Case):
                 ("crypto/pki/a.h", "shared/wire/b.h"), ("kernels/nn/a.h", "shared/data/b.h"),
                 ("kernels/nn/a.h", "kernels/backend.h"), ("kernels/backends.cc", "kernels/cpu/b.h"),
                 ("client/a.h", "kernels/nn/b.h"), ("client/agent/a.h", "shared/net/b.h"),
-                ("client/api/a.h", "client/agent/b.h"), ("aggregator/engine/a.h", "aggregator/store/b.h"),
+                ("client/embed/a.h", "client/agent/b.h"), ("aggregator/engine/a.h", "aggregator/store/b.h"),
                 ("aggregator/server/a.h", "aggregator/engine/b.h"), ("simulator/a.h", "client/b.h"),
                 ("simulator/a.h", "aggregator/engine/b.h"), ("tests/client/a.cc", "aggregator/server/b.h")):
             self.accept(path, f'#include "{name}"\n')
@@ -93,7 +93,7 @@ class ThirdParty(Case):
                 ("kernels/cuda/a.cu", "fmt/core.h"), ("kernels/cpu/a.cc", "cuda_runtime.h"),
                 ("tests/client/a.cc", "catch2/catch.hpp"), ("client/a.cc", "sys/socket.h"),
                 ("client/a.cc", "immintrin.h"), ("client/a.cc", "curl/curl.h"), ("client/a.cc", "png.h"),
-                ("client/a.cc", "boost/optional.hpp")):
+                ("client/a.cc", "boost/optional.hpp"), ("client/agent/a.cc", "skep/skep.h")):
             self.refuse(path, f"#include <{name}>\n", "third party")
 
     def test_a_library_in_its_home_is_accepted(self):
@@ -108,7 +108,8 @@ class ThirdParty(Case):
                 ("simulator/main.cc", "CLI/CLI.hpp"), ("shared/base/log.cc", "spdlog/spdlog.h"),
                 ("shared/wire/a.cc", "shared/wire/messages.pb.h"), ("tests/support/catch.h", "catch2/catch.hpp"),
                 ("tests/shared/a.cc", "Eigen/Core"), ("client/a.cc", "unistd.h"), ("client/a.cc", "vector"),
-                ("kernels/cpu/a.cc", "immintrin.h")):
+                ("kernels/cpu/a.cc", "immintrin.h"), ("client/embed/a.cc", "skep/skep.h"),
+                ("examples/embed_cpp/main.cc", "skep/client.hpp")):
             self.accept(path, f"#include <{name}>\n")
 
     def test_headers_that_a_compiler_lacks_are_found(self):
