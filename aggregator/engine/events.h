@@ -171,6 +171,7 @@ struct AdmitUpload {
   std::uint32_t transfer_id = 0;
   UploadNumber upload = 0;
   wire::UploadBegin begin{};
+  std::uint64_t offset = 0;  // bytes of the body that the driver has already
 };
 struct RefuseUpload {
   SessionNumber session = 0;

@@ -14,9 +14,6 @@ namespace {
 
 constexpr int kDiskFailed = 4005;
 constexpr int kDraining = 3337;
-constexpr int kOverloaded = 3336;
-constexpr int kAllowanceSpent = 3403;
-constexpr int kConnectionLost = 3324;
 constexpr int kFirstDamage = 4006;
 constexpr int kLastDamage = 4008;
 constexpr int kExitDamaged = 5;
@@ -146,41 +143,6 @@ void Server::Impl::ToSession(SessionNumber number, Output output) {
   if (ServerSession* session = FindSession(number)) session->FromEngine(std::move(output));
 }
 
-// What protocol 9.2 asks in step A9: slot, allowance, memory. 0 if there is room.
-int Server::Impl::RefusalOf(const AdmitUpload& admit, const DeviceId& device) {
-  const config::ServerConfig::Limits& limits = setup_.config.limits;
-  if (uploads_ >= limits.concurrent_uploads) return kOverloaded;
-  const AttemptKey attempt{admit.begin.task.run_id, admit.begin.task.round, admit.begin.task.kind,
-                           admit.begin.task.attempt};
-  std::uint64_t& announced = allowances_[{attempt, device}];
-  if (announced + admit.begin.size > limits.upload_bytes_factor * limits.max_update_bytes) {
-    return kAllowanceSpent;
-  }
-  std::shared_ptr<UploadBody> body =
-      UploadBody::Open(body_memory_, admit.begin.size, admit.begin.sha256);
-  if (!body) return kOverloaded;
-  announced += admit.begin.size;
-  incoming_[admit.upload] = {admit.session, attempt, device, std::move(body)};
-  return 0;
-}
-
-void Server::Impl::Do(AdmitUpload& admit) {
-  ServerSession* session = FindSession(admit.session);
-  if (session == nullptr) return Tell(UploadAborted{admit.upload, kConnectionLost});
-  const int code = RefusalOf(admit, session->visitor().device);
-  if (code == 0) return session->FromEngine(admit);
-  session->FromEngine(RefuseUpload{admit.session, admit.transfer_id, admit.begin.update_id, code});
-  Tell(UploadAborted{admit.upload, code});
-}
-
-void Server::Impl::Do(CancelUpload& cancel) {
-  const auto incoming = incoming_.find(cancel.upload);
-  if (incoming == incoming_.end()) return;
-  const SessionNumber number = incoming->second.session;
-  incoming_.erase(incoming);
-  ToSession(number, cancel);
-}
-
 void Server::Impl::Do(ArmTimer& arm) {
   timers_[arm.timer] = arm.at;
   timers_by_time_.insert({arm.at, arm.timer});
@@ -210,6 +172,7 @@ void Server::Impl::Do(StartJob& start) {
   } else if (const auto* release = std::get_if<ReleaseJob>(&start.job)) {
     std::erase_if(allowances_,
                   [&](const auto& entry) { return entry.first.attempt == release->key; });
+    ForgetPartials(release->key);
   }
   BeginChange(changed);
   workshop_->Start(std::move(start.job), Time().wall,

@@ -22,6 +22,7 @@
 #include "aggregator/server/server_session.h"
 #include "aggregator/server/upload_body.h"
 #include "aggregator/server/workshop.h"
+#include "aggregator/store/partial_uploads.h"
 
 namespace skep::aggregator {
 
@@ -142,7 +143,11 @@ class Server::Impl final : public NetworkUser, public SessionHost {
     SessionNumber session = 0;
     AttemptKey attempt;
     DeviceId device;
+    wire::UploadBegin begin;
     std::shared_ptr<UploadBody> body;
+    std::uint64_t kept = 0;   // bytes of it that are in the file of partial uploads
+    bool is_loading = false;  // the thread for files has the body
+    int cancelled = 0;        // meanwhile, with this code
   };
   struct Allowance {
     AttemptKey attempt;
@@ -153,6 +158,7 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   // server_start.cc
   [[nodiscard]] Result<EngineSnapshot> Recover();
   [[nodiscard]] Status RestoreRuns(EngineSnapshot& snapshot);
+  void RecoverPartials(WallMs now);
   [[nodiscard]] Status HaltStored(const RunRow& row, const Error& why);
   [[nodiscard]] Status OpenListeners();
   [[nodiscard]] Status Admit(const crypto::DeviceIdentity& identity) const;
@@ -189,7 +195,18 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   void BeginDrain();
   void EndDrain();
   void Fail(const Error& error);
+
+  // server_uploads.cc
   [[nodiscard]] int RefusalOf(const AdmitUpload& admit, const DeviceId& device);
+  [[nodiscard]] std::uint64_t KeptOf(const DeviceId& device, const AttemptKey& attempt) const;
+  void LoadPartial(const AdmitUpload& admit);
+  void OnPartialLoaded(AdmitUpload admit);
+  void WritePartial(Incoming& incoming);
+  void KeepPartial(UploadNumber upload);
+  void ForgetPartial(const DeviceId& device);
+  void ForgetPartials(const AttemptKey& attempt);
+  void CheckBody(UploadNumber upload);
+  void OnChecked(UploadNumber upload, const Inspection& inspection);
 
   // server_events.cc
   void OnEvent(const ClientOutcome& outcome);
@@ -204,7 +221,6 @@ class Server::Impl final : public NetworkUser, public SessionHost {
 
   // server_sessions.cc
   [[nodiscard]] ServerSession* FindSession(SessionNumber number);
-  void OnChecked(UploadNumber upload, const Inspection& inspection);
   void NoteStoreFault(const Error& error);
   void OnCertificateJudged(SessionNumber number, const Status& judged, std::uint32_t minor);
   void OnEnrolled(const NewDevice& made);
@@ -229,6 +245,7 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   std::optional<SteadyTime> drain_until_;
   std::unordered_map<UploadNumber, Incoming> incoming_;
   std::map<Allowance, std::uint64_t> allowances_;  // bytes announced
+  std::map<DeviceId, PartialUploads::Kept> partials_kept_;
   std::map<Hash32, Bytes> plans_;
   std::deque<Hash32> plans_in_order_;
   std::unordered_map<std::string, std::deque<SteadyTime>> enrolments_;  // attempts by address
@@ -247,6 +264,7 @@ class Server::Impl final : public NetworkUser, public SessionHost {
   // In the order in which they depend on each other: the workshop's threads end first.
   std::unique_ptr<CertificateService> certificates_;  // the store's thread only
   std::unique_ptr<Network> network_;
+  PartialUploads partials_;  // the workshop's thread for files, from Run on
   std::unique_ptr<Workshop> workshop_;
   std::thread thread_;
 };

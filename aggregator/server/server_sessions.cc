@@ -11,7 +11,6 @@ namespace {
 
 constexpr int kNotTrusted = 3101;
 constexpr int kRevoked = 3105;
-constexpr int kHashMismatch = 2110;
 constexpr int kStorageFault = 3405;
 constexpr int kDiskFailed = 4005;
 constexpr int kOverloaded = 3336;
@@ -83,7 +82,7 @@ void Server::Impl::Ended(ServerSession& session, const Error& why) {
   const bool was_joined = session.is_joined();
   sessions_.erase(number);
   if (receiving) {
-    DropBody(*receiving);
+    KeepPartial(*receiving);
     Tell(UploadAborted{*receiving, code});
   }
   if (was_joined) Tell(ClientLeft{number, code});
@@ -195,52 +194,6 @@ void Server::Impl::Offer(ServerSession& session, wire::UploadBegin begin) {
       asker->FromEngine(RefuseUpload{number, begin.transfer_id, begin.update_id, kStorageFault});
     });
   });
-}
-
-void Server::Impl::TakeBody(ServerSession&, aggregator::TakeBody taken) {
-  const auto incoming = incoming_.find(taken.upload);
-  if (incoming == incoming_.end()) return;
-  incoming->second.body->Append(taken.data);
-  const auto run = runs_.find(incoming->second.attempt.run);
-  if (!taken.is_last || run == runs_.end() || !run->second.spec) return;
-  const std::shared_ptr<UploadBody> whole = incoming->second.body;
-  // A close of the round waits for the inspection; it cannot cancel what is here.
-  Tell(UploadArrived{taken.upload});
-  workshop_->OnPool([this, upload = taken.upload, body = whole, spec = run->second.spec] {
-    Inspection inspection;
-    if (body->HasExpectedHash()) {
-      inspection = Inspect(body->bytes(), *spec->model.layout(), spec->admission);
-    } else {
-      inspection = {.code = kHashMismatch, .detail = "the body has another SHA-256"};
-    }
-    network_->Post([this, upload, inspection] { OnChecked(upload, inspection); });
-  });
-}
-
-// The body stays only if the engine wants it written.
-void Server::Impl::OnChecked(UploadNumber upload, const Inspection& inspection) {
-  const auto entry = incoming_.find(upload);
-  if (entry == incoming_.end()) return;
-  const Incoming incoming = std::move(entry->second);
-  incoming_.erase(entry);
-  if (inspection.code == 0) bodies_.Put(upload, incoming.attempt, incoming.body);
-  Outputs outputs = engine_->Step(Time(), UploadFinished{.upload = upload,
-                                                         .code = inspection.code,
-                                                         .norm = inspection.norm,
-                                                         .aux_norm = 0,
-                                                         .detail = inspection.detail});
-  const bool is_wanted = std::any_of(outputs.begin(), outputs.end(), [&](const Output& output) {
-    const auto* start = std::get_if<StartJob>(&output);
-    const auto* commit = start == nullptr ? nullptr : std::get_if<CommitJob>(&start->job);
-    const auto* update = commit == nullptr ? nullptr : std::get_if<UpdateTx>(&commit->transaction);
-    return update != nullptr && update->update.upload == upload;
-  });
-  if (!is_wanted) bodies_.Forget(upload);
-  Execute(std::move(outputs));
-}
-
-void Server::Impl::DropBody(UploadNumber upload) {
-  incoming_.erase(upload);
 }
 
 void Server::Impl::Renew(ServerSession& session, Bytes csr) {

@@ -56,7 +56,8 @@ Server::Impl::Impl(ServerSetup setup)
       started_(ReadClock().steady),
       memory_(setup_.config.limits.transfer_memory),
       body_memory_(setup_.config.limits.transfer_memory / kParts * (kParts - 1), &memory_),
-      models_(store_, kModelsInMemory) {}
+      models_(store_, kModelsInMemory),
+      partials_(setup_.config.store.directory + "/partial", setup_.config.limits.transfer_memory) {}
 
 EngineConfig Server::Impl::MakeEngineConfig() const {
   const config::ServerConfig& c = setup_.config;
@@ -197,11 +198,19 @@ Result<EngineSnapshot> Server::Impl::Recover() {
       quarantines_[row.device] = now.steady + setup_.config.admission.quarantine;
     }
   }
+  RecoverPartials(now.wall);
   SKEP_TRY(RestoreRuns(snapshot));
   log_.Write({.event = "store.recovered",
               .message = fmt::format("{} devices, {} runs, of which {} go on", devices_.size(),
                                      runs_.size(), snapshot.specs.size())});
   return snapshot;
+}
+
+// Advice only: without it, bodies come again from their beginning.
+void Server::Impl::RecoverPartials(WallMs now) {
+  const auto kept = partials_.Open(now);
+  if (!kept) return log_.Warning(kept.error().code, kept.error().message);
+  for (const PartialUploads::Kept& one : *kept) partials_kept_[one.device] = one;
 }
 
 // In a handshake, so from memory alone; the serial number is looked up before the session begins.

@@ -56,14 +56,18 @@ void SessionMachine::Admit(const AdmitUpload& admit) {
   upload_number_ = admit.upload;
   receiver_.emplace(wire::Transfer{.id = admit.transfer_id,
                                    .total = begin_.size,
-                                   .offset = 0,
+                                   .offset = admit.offset,
                                    .chunk_bytes = rules_.chunk_bytes});
   window_began_ = now_.steady;
   window_bytes_ = 0;
   progress_at_ = now_.steady;
   progress_bytes_ = 0;
   Send(wire::UploadAccept{
-      .transfer_id = admit.transfer_id, .offset = 0, .chunk_bytes = rules_.chunk_bytes});
+      .transfer_id = admit.transfer_id, .offset = admit.offset, .chunk_bytes = rules_.chunk_bytes});
+  if (admit.offset < begin_.size) return;
+  // All of it came on an earlier session: it is being checked.
+  upload_ = UploadRegion::kSettling;
+  receiver_.reset();
 }
 
 void SessionMachine::SendRefusal(const RefuseUpload& refuse) {

@@ -24,6 +24,7 @@ class UploadBody {
 
   // Precondition: no more than the size in all.
   void Append(BytesView bytes);
+  [[nodiscard]] bool is_whole() const { return bytes_.size() == size_; }
   [[nodiscard]] const Bytes& bytes() const { return bytes_; }
   // Of the whole body; call once.
   [[nodiscard]] bool HasExpectedHash() { return hash_.Finish() == sha256_; }

@@ -46,6 +46,14 @@ void Workshop::OnPool(Task task) {
   });
 }
 
+void Workshop::OnFiles(Task task) {
+  ++waiting_;
+  files_thread_.Post([this, task = std::move(task)](std::size_t) {
+    task();
+    --waiting_;
+  });
+}
+
 void Workshop::Start(Job job, WallMs now, Done done) {
   const auto shared = std::make_shared<Job>(std::move(job));
   const auto finish = [this, done = std::move(done)](JobResult result) {

@@ -1,5 +1,6 @@
 // Workshop: the threads beside the network's: one that writes the store, one that adds up and
-// finishes models, and a pool for what can go on side by side (checking bodies, evaluation).
+// finishes models, one for files that are only advice, and a pool for what can go on side by side
+// (checking bodies, evaluation).
 //
 // Results come back on the network's thread through `post`. Transactions are applied in the order
 // in which they were given; so are jobs. Called by Server on the network's thread, but for OnStore.
@@ -44,6 +45,8 @@ class Workshop {
   void OnStore(Task task);
   // On one of the pool's threads.
   void OnPool(Task task);
+  // On the thread for files that nothing durable depends on, in the order given.
+  void OnFiles(Task task);
   [[nodiscard]] bool IsCongested() const { return waiting_.load() > means_.queue_bound; }
   [[nodiscard]] ThreadPool& pool() { return pool_; }
 
@@ -61,6 +64,7 @@ class Workshop {
   ThreadPool pool_;
   ThreadPool store_thread_{1};
   ThreadPool jobs_thread_{1};
+  ThreadPool files_thread_{1};
 };
 
 }  // namespace skep::aggregator

@@ -234,10 +234,15 @@ wire::UploadBegin Device::Begin(const wire::Manifest& manifest, const Bytes& bod
   return begin;
 }
 
-void Device::SendBody(std::uint32_t transfer_id, const Bytes& body) {
+void Device::SendBody(std::uint32_t transfer_id, const Bytes& body, std::uint64_t offset) {
+  SendPart(transfer_id, body, offset, body.size());
+}
+
+void Device::SendPart(std::uint32_t transfer_id, const Bytes& body, std::uint64_t offset,
+                      std::uint64_t end) {
   wire::ChunkSender sender(
-      {.id = transfer_id, .total = body.size(), .offset = 0, .chunk_bytes = chunk_bytes});
-  while (!sender.is_done()) {
+      {.id = transfer_id, .total = body.size(), .offset = offset, .chunk_bytes = chunk_bytes});
+  while (!sender.is_done() && sender.offset() + sender.NextLength() <= end) {
     peer_->Write(sender.NextFrame(BytesView(body).subspan(sender.offset(), sender.NextLength())));
   }
 }

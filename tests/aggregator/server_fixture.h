@@ -91,7 +91,10 @@ class Device {
   wire::Plan AskPlan(const Hash32& sha256);
   [[nodiscard]] wire::UploadBegin Begin(const wire::Manifest& manifest, const Bytes& body,
                                         std::uint32_t weight);
-  void SendBody(std::uint32_t transfer_id, const Bytes& body);
+  void SendBody(std::uint32_t transfer_id, const Bytes& body, std::uint64_t offset = 0);
+  // The chunks from `offset` that end at `end` at the latest.
+  void SendPart(std::uint32_t transfer_id, const Bytes& body, std::uint64_t offset,
+                std::uint64_t end);
   // Everything from an offer to UpdateAck, with each value of the update equal to `value`.
   wire::UpdateAck Train(const wire::TaskOffer& offer, float value, std::uint32_t weight);
 

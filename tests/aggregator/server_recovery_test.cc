@@ -1,4 +1,7 @@
 // Restarts, repeats and the end of a server.
+#include <filesystem>
+
+#include "aggregator/store/partial_uploads.h"
 #include "shared/base/sha256.h"
 #include "tests/aggregator/server_fixture.h"
 
@@ -119,36 +122,138 @@ TEST_CASE("the same update id with other content is 2111 and ends the session", 
   CHECK(devices[0]->peer().ReadEnd() == 2111);
 }
 
-TEST_CASE("an upload that was cut off begins again and counts once", "[unit]") {
-  TestServer server(Changes{{"transfer", "chunk_bytes = \"16KiB\""}});
-  const auto devices = server.Enrol(1);
-  auto request = server.Request(1, 1);
-  request.sets = {"model.architecture=mlp", "model.hidden=[4000]"};
-  const auto started = server.server().StartRun(request);
-  REQUIRE(started.has_value());
-  Device& device = *devices.front();
-  device.Join();
-  device.Poll();
-  const wire::Manifest manifest = ManifestOf(device.ExpectOffer());
-  device.Accept(manifest);
-  const Bytes body(started.value().update_bytes);
-  wire::UploadBegin begin = device.Begin(manifest, body, 3);
-  device.peer().Send(begin);
-  static_cast<void>(device.peer().Expect<wire::UploadAccept>());
-  wire::ChunkSender sender({.id = begin.transfer_id,
-                            .total = body.size(),
-                            .offset = 0,
-                            .chunk_bytes = device.chunk_bytes});
-  device.peer().Write(sender.NextFrame(BytesView(body).first(sender.NextLength())));
-  device.peer().Cut();
+// A device in the middle of a task whose update has several chunks.
+struct LongUpload {
+  explicit LongUpload(TestServer& to) : server(to), devices(server.Enrol(1)) {
+    auto request = server.Request(1, 1);
+    request.sets = {"model.architecture=mlp", "model.hidden=[16000]"};
+    const auto started = server.server().StartRun(request);
+    REQUIRE(started.has_value());
+    body.resize(started.value().update_bytes);
+    device().Join();
+    device().Poll();
+    manifest = ManifestOf(device().ExpectOffer());
+    device().Accept(manifest);
+    begin = device().Begin(manifest, body, 3);
+  }
+  Device& device() { return *devices.front(); }
+  // What the server has of it by now.
+  std::uint64_t Offer() {
+    device().peer().Send(begin);
+    return device().peer().Expect<wire::UploadAccept>().offset;
+  }
+  void ComeBack() {
+    device().SetPort(server.devices_port());
+    device().Join();
+    begin.transfer_id = device().NextTransfer();
+  }
+  void Finish(std::uint64_t offset) {
+    device().SendBody(begin.transfer_id, body, offset);
+    CHECK(device().peer().Expect<wire::UpdateAck>().disposition == wire::Disposition::kAccepted);
+    REQUIRE(server.Until(HasFinished));
+    CHECK(server.server().FindRun("demo").value().rounds.front().counts.ok == 1);
+  }
+  // Files of partial uploads.
+  [[nodiscard]] std::size_t Kept() const {
+    const std::filesystem::directory_iterator files(server.folder() + "/partial");
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::begin(files), std::filesystem::end(files)));
+  }
 
-  device.Join();
-  begin.transfer_id = device.NextTransfer();
-  device.peer().Send(begin);
-  CHECK(device.peer().Expect<wire::UploadAccept>().offset == 0);
-  device.SendBody(begin.transfer_id, body);
-  static_cast<void>(device.peer().Expect<wire::UpdateAck>());
+  TestServer& server;
+  std::vector<std::unique_ptr<Device>> devices;
+  Bytes body;
+  wire::Manifest manifest;
+  wire::UploadBegin begin;
+};
+
+constexpr std::uint64_t kSmallChunk = 16384;
+
+Changes SmallChunks() {
+  return {{"transfer", "chunk_bytes = \"16KiB\""}};
+}
+
+TEST_CASE("an upload that was cut off goes on where it was, and counts once", "[unit]") {
+  TestServer server(SmallChunks());
+  LongUpload upload(server);
+  REQUIRE(upload.body.size() > 12 * kSmallChunk);
+  REQUIRE(upload.Offer() == 0);
+  std::uint64_t sent = 0;
+  for (int cut = 0; cut < 3; ++cut) {
+    upload.device().SendPart(upload.begin.transfer_id, upload.body, sent, sent + 3 * kSmallChunk);
+    upload.device().peer().Cut();
+    upload.ComeBack();
+    const std::uint64_t held = upload.Offer();
+    CHECK(held > sent);
+    CHECK(held <= sent + 3 * kSmallChunk);
+    CHECK(held % kSmallChunk == 0);
+    sent = held;
+  }
+  upload.Finish(sent);
+  CHECK(server.Until([&](Server&) { return upload.Kept() == 0; }));
+}
+
+TEST_CASE("a server that ends in the middle of an upload goes on with it", "[unit]") {
+  TestServer server(SmallChunks());
+  LongUpload upload(server);
+  REQUIRE(upload.Offer() == 0);
+  upload.device().SendPart(upload.begin.transfer_id, upload.body, 0, 5 * kSmallChunk);
+  // A cut is what makes it write: then what was read is in the file.
+  upload.device().peer().Cut();
+  REQUIRE(server.Until([&](Server&) { return upload.Kept() == 1; }));
+  server.Kill();
+  server.Start();
+  upload.ComeBack();
+  const std::uint64_t held = upload.Offer();
+  CHECK(held > 0);
+  upload.Finish(held);
+}
+
+TEST_CASE("what is kept of another update is not taken for this one", "[unit]") {
+  TestServer server(SmallChunks());
+  LongUpload upload(server);
+  REQUIRE(upload.Offer() == 0);
+  upload.device().SendPart(upload.begin.transfer_id, upload.body, 0, 4 * kSmallChunk);
+  upload.device().peer().Cut();
+  REQUIRE(server.Until([&](Server&) { return upload.Kept() == 1; }));
+  upload.ComeBack();
+  upload.begin.update_id.bytes.fill(0x55);
+  CHECK(upload.Offer() == 0);
+  upload.Finish(0);
+}
+
+TEST_CASE("a body that is all there is checked without another byte", "[unit]") {
+  TestServer server(SmallChunks());
+  LongUpload upload(server);
+  // As a server leaves it that ends between the last chunk and its verdict.
+  {
+    PartialUploads files(server.folder() + "/partial", 64 << 20);
+    REQUIRE(files.Open(ReadClock().wall).has_value());
+    const crypto::DeviceIdentity identity = upload.device().certificate().Device().value();
+    REQUIRE(files.Append(identity.device, upload.begin, 0, upload.body));
+  }
+  server.Kill();
+  server.Start();
+  upload.ComeBack();
+  REQUIRE(upload.Offer() == upload.body.size());
+  CHECK(upload.device().peer().Expect<wire::UpdateAck>().disposition ==
+        wire::Disposition::kAccepted);
   REQUIRE(server.Until(HasFinished));
+}
+
+TEST_CASE("a file of a partial upload that was damaged costs its bytes and nothing else",
+          "[unit]") {
+  TestServer server(SmallChunks());
+  LongUpload upload(server);
+  REQUIRE(upload.Offer() == 0);
+  upload.device().SendPart(upload.begin.transfer_id, upload.body, 0, 4 * kSmallChunk);
+  upload.device().peer().Cut();
+  REQUIRE(server.Until([&](Server&) { return upload.Kept() == 1; }));
+  const std::filesystem::directory_iterator first(server.folder() + "/partial");
+  std::filesystem::resize_file(first->path(), 150);
+  upload.ComeBack();
+  REQUIRE(upload.Offer() == 0);
+  upload.Finish(0);
 }
 
 TEST_CASE("a drain says Goodbye, stops listening and ends with 0; nothing is lost", "[unit]") {

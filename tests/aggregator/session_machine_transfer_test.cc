@@ -45,6 +45,37 @@ TEST_CASE("an upload goes from begin to acknowledgement", "[unit]") {
   CHECK(peer.machine.upload() == UploadRegion::kNone);
 }
 
+TEST_CASE("an upload goes on from what is here, and one that is all here is settling", "[unit]") {
+  const Bytes body = BodyOf(2 * kChunk + 5);
+  Peer peer;
+  peer.Accept();
+  REQUIRE(FindIn<OfferUpload>(peer.Say(BeginOf(1, body))));
+  const auto accept = FindMessage<wire::UploadAccept>(
+      peer.machine.OnEngine(peer.now, AdmitUpload{9, 1, 77, BeginOf(1, body), kChunk}));
+  REQUIRE(accept);
+  CHECK(accept->offset == kChunk);
+  const std::vector<Bytes> chunks = ChunksOf(1, body);
+  // The first chunk is not the next one.
+  Peer other;
+  other.Accept();
+  static_cast<void>(other.Say(BeginOf(1, body)));
+  static_cast<void>(
+      other.machine.OnEngine(other.now, AdmitUpload{9, 1, 77, BeginOf(1, body), kChunk}));
+  CHECK(ClosedWith(other.SayChunk(chunks[0])) != 0);
+  CHECK_FALSE(std::get<TakeBody>(peer.SayChunk(chunks[1]).front()).is_last);
+  CHECK(std::get<TakeBody>(peer.SayChunk(chunks[2]).front()).is_last);
+
+  Peer whole;
+  whole.Accept();
+  static_cast<void>(whole.Say(BeginOf(1, body)));
+  const auto all = FindMessage<wire::UploadAccept>(
+      whole.machine.OnEngine(whole.now, AdmitUpload{9, 1, 77, BeginOf(1, body), body.size()}));
+  REQUIRE(all);
+  CHECK(all->offset == body.size());
+  CHECK(whole.machine.upload() == UploadRegion::kSettling);
+  CHECK(ClosedWith(whole.SayChunk(chunks[2])) == 3303);
+}
+
 TEST_CASE("a Poll while an upload is going on is 3302", "[unit]") {
   const Bytes body = BodyOf(10);
   Peer peer;
