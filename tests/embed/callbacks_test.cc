@@ -33,6 +33,7 @@ struct Scripted : Trainer {
   std::function<Status(Task&, std::span<Tensor>, std::uint64_t&)> on_train;
   std::function<Status(Task&, std::span<const Tensor>, std::uint64_t&)> on_evaluate;
 
+  [[nodiscard]] std::uint32_t capabilities() const override { return SKEP_CAN_PARTIAL; }
   Status train(Task& task, std::span<Tensor> model, std::uint64_t& num_examples) override {
     return on_train(task, model, num_examples);
   }
@@ -149,6 +150,7 @@ TEST_CASE("a trainer gets named tensors, batches by epoch, and reports", "[unit]
   CHECK(shapes["bias"] == std::vector<std::int64_t>{10});
   CHECK(sum == 20.0F);  // 20 values of 0.5, doubled
   CHECK(loss == 0.25);
+  CHECK(client.status_json().find(R"("capabilities":2)") != std::string::npos);
 }
 
 TEST_CASE("a trainer evaluates by metrics, of which there are at most 32", "[unit]") {

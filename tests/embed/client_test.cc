@@ -258,7 +258,8 @@ TEST_CASE("every option arrives", "[unit]") {
   const std::string json = Client(options, std::make_shared<Rows>()).status_json();
   CHECK(
       json ==
-      R"({"last":{"status":"SKEP_OK","code":0},"options":{"join_string":"skep-join:abc",)"
+      R"({"last":{"status":"SKEP_OK","code":0},"capabilities":null,)"
+      R"("options":{"join_string":"skep-join:abc",)"
       R"("endpoint":"epochs=1","population":"pump \"7\"","app_version":"2.4.1",)"
       R"("storage_dir":"device","policy_json":"{}","device":"cuda:1","proxy":"http://proxy:3128",)"
       R"("log_level":3,"require_charging":0,"require_idle":1,"require_unmetered":0,)"

@@ -546,9 +546,24 @@ class Training(Case):
                 task.metric("accuracy", 0.75)
                 return task.examples
         client = self.client("evaluate epochs=3", trainer=Trainer())
+        self.assertEqual(client.status()["capabilities"], skep.CAN_PROXIMAL)
         self.assertEqual(client.run_once().num_examples, ROWS)
         self.assertEqual(client.history(), [{"round": 1, "kind": "evaluate", "examples": ROWS,
                                              "metrics": ["accuracy"]}])
+
+    def test_a_function_declines_to_evaluate(self):
+        outcome = self.client("evaluate", trainer=lambda task, model: 1).run_once()
+        self.assertEqual((outcome.status, outcome.code), (skep.Status.NO_WORK, 2219))
+
+    def test_steps_in_place_of_epochs(self):
+        seen = []
+
+        def train(task, model):
+            seen.extend(len(y) for _, y, _ in task.batches())
+            return task.examples
+        outcome = self.client("epochs=0 steps=5", rows(70), trainer=train).run_once()
+        self.assertEqual(seen, [32, 32, 6, 32, 32])
+        self.assertEqual(outcome.num_examples, 70)
 
     def test_a_33rd_metric_is_refused(self):
         def train(task, model):

@@ -1,9 +1,9 @@
-// A client library without a network, for tests of what lies above it: client.hpp, skep.py,
-// examples.
+// A client library without a network, for tests of client.hpp, skep.py and the examples.
 //
 // Implements skep/skep.h in memory. The aggregator is a script, given as the option `endpoint`:
 // words between spaces, as `StubScript` lists them. Without any, each run finds a task of training
-// that asks for one epoch. status_json repeats the options as they arrived, under "options".
+// that asks for one epoch. status_json repeats what arrived: "options", and the trainer's
+// "capabilities".
 //
 // Built as a shared library with the version script of the real one, under its soname.
 // Threading: as skep/skep.h promises. Source: skep/skep.h.
@@ -27,6 +27,7 @@ struct StubScript {
   skep_status status = SKEP_OK;   // "status=-1": the run ends so, before any task
   std::int32_t code = 0;          // "code=3001": the number that goes with it
   std::uint32_t retry_s = 30;     // "retry=30"
+  std::uint32_t steps = 0;        // "epochs=0 steps=5"
   std::uint32_t epochs = 1;       // "epochs=2"
   std::uint32_t classes = 10;     // "classes=10"
   std::uint32_t batch_size = 32;  // "batch=32"

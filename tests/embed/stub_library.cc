@@ -173,6 +173,7 @@ StubScript ParseScript(const std::string& text) {
     if (name == "status") script.status = value;
     if (name == "code") script.code = value;
     if (name == "retry") script.retry_s = static_cast<std::uint32_t>(value);
+    if (name == "steps") script.steps = static_cast<std::uint32_t>(value);
     if (name == "epochs") script.epochs = static_cast<std::uint32_t>(value);
     if (name == "classes") script.classes = static_cast<std::uint32_t>(value);
     if (name == "batch") script.batch_size = static_cast<std::uint32_t>(value);
@@ -354,8 +355,9 @@ skep_status skep_client_status_json(const skep_client* client, char* buf, size_t
   const std::lock_guard lock(client->mutex);
   if (client->is_forgotten) return SKEP_E_ARGUMENT;
   out << "{\"last\":{\"status\":" << Quoted(skep_status_name(client->last.status))
-      << ",\"code\":" << client->last.code << "},\"options\":" << OptionsJson(client->options)
-      << '}';
+      << ",\"code\":" << client->last.code << "},\"capabilities\":"
+      << (client->trainer ? std::to_string(client->trainer->capabilities) : "null")
+      << ",\"options\":" << OptionsJson(client->options) << '}';
   return Give(out.str(), buf, len);
 }
 // NOLINTEND(readability-identifier-naming)

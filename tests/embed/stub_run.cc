@@ -150,6 +150,8 @@ void WorkOn(skep_task& task, skep_outcome& outcome) {
   skep_client& client = task.client;
   outcome.round = task.round;
   Report(client, &task, SKEP_PHASE_DOWNLOAD, 1, kNaN);
+  if (client.script.is_evaluation && client.trainer && client.trainer->evaluate == nullptr)
+    return Say(outcome, SKEP_NO_WORK, 2219, "the trainer does not evaluate");
   const std::int64_t count = client.data.count(client.data.user, &task);
   if (count == 0) return Say(outcome, SKEP_NO_WORK, 7402, "no data for this task");
   skep_status status = count < 0 ? static_cast<skep_status>(count) : Probe(task);
@@ -239,7 +241,7 @@ skep_status skep_task_check(const skep_task* task) {
 double skep_task_number(const skep_task* task, const char* key, double fallback) {
   const std::string name(key);
   if (name == "client.local_epochs") return task->client.script.epochs;
-  if (name == "client.local_steps") return 0;
+  if (name == "client.local_steps") return task->client.script.steps;
   if (name == "client.batch_size") return task->client.script.batch_size;
   if (name == "client.num_classes") return task->client.script.classes;
   if (name == "client.learning_rate") return 0.1;
