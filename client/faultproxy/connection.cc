@@ -107,28 +107,33 @@ void Connection::Begin(SteadyTime now) {
 
 void Connection::Connect() {
   int error = 0;
-  ends_[1].socket = Socket::Connect(around_.upstream, error);
-  if (error != 0) return FailToConnect(error);
+  ends_[1] = {.socket = Socket::Connect(around_.upstream.at(address_), error)};
   state_ = State::kConnecting;
+  if (error != 0) return TryNextAddress(error);
   around_.watch(ends_[1].socket.descriptor(), number_, Side::kUpstream);
 }
 
 void Connection::CheckConnected() {
   if (!ends_[1].is_writable) return;
   const int error = ends_[1].socket.ConnectError();
-  if (error != 0) return FailToConnect(error);
+  if (error != 0) return TryNextAddress(error);
   state_ = State::kOpen;
   Report({.kind = Event::Kind::kConnected});
   if (duplicated_by_ == 0) return;
-  shadow_ = std::make_unique<Shadow>(around_.upstream, around_.buffer);
+  shadow_ = std::make_unique<Shadow>(around_.upstream.at(address_), around_.buffer);
   if (shadow_->is_open()) around_.watch(shadow_->descriptor(), number_, Side::kShadow);
   ReportFault({.rule = duplicated_by_, .verb = Verb::kDuplicate}, std::nullopt, std::nullopt);
 }
 
-void Connection::FailToConnect(int system_error) {
+void Connection::TryNextAddress(int system_error) {
+  if (address_ + 1 < around_.upstream.size()) {
+    ++address_;
+    return Connect();
+  }
   Report({.kind = Event::Kind::kProblem,
           .code = 3001,
-          .text = "cannot reach " + around_.upstream.text() + ": " + SystemReason(system_error)});
+          .text = "cannot reach " + around_.upstream.at(address_).text() + ": " +
+                  SystemReason(system_error)});
   ends_[1].is_broken = true;
   BeginReset("unreachable");
 }
@@ -314,8 +319,9 @@ void Connection::BeginReset(const std::string& how) {
 }
 
 SteadyTime Connection::TryReset(SteadyTime now) {
+  // A side that broke off will never confirm anything.
   const bool is_delivered = std::all_of(ends_.begin(), ends_.end(), [](const End& end) {
-    return !end.socket.is_open() || end.socket.HasDelivered();
+    return !end.socket.is_open() || end.is_broken || end.socket.HasDelivered();
   });
   if (!is_delivered && ++reset_tries_ < kMostResetTries) return now;
   Abort(how_);

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/faultproxy/event.h"
 #include "client/faultproxy/flow.h"
@@ -23,8 +24,8 @@ enum class Side : std::uint8_t { kClient = 0, kUpstream = 1, kShadow = 2 };
 
 // What a connection has in common with all others of its proxy.
 struct Surroundings {
-  Address upstream = {};
-  std::size_t buffer = 0;  // bytes that a direction may hold back
+  std::vector<Address> upstream = {};  // tried in this order
+  std::size_t buffer = 0;              // bytes that a direction may hold back
   std::uint64_t seed = 0;
   std::function<void(Event)> report = {};  // sets the time
   // From now on changes of that descriptor come to Notice.
@@ -86,7 +87,7 @@ class Connection {
 
   void Connect();
   void CheckConnected();
-  void FailToConnect(int system_error);
+  void TryNextAddress(int system_error);
   [[nodiscard]] SteadyTime MoveBytes(SteadyTime now);
   [[nodiscard]] bool Take(Direction direction, SteadyTime now);
   [[nodiscard]] bool Give(Direction direction, SteadyTime now, SteadyTime& wake);
@@ -106,6 +107,7 @@ class Connection {
   std::array<Flow, 2> flows_;
   std::unique_ptr<Shadow> shadow_;
   State state_ = State::kWaiting;
+  std::size_t address_ = 0;       // of the upstream's: the one that is tried, or used
   std::uint32_t refused_by_ = 0;  // number of the rule, or 0
   std::uint32_t duplicated_by_ = 0;
   SteadyTime dark_until_{};

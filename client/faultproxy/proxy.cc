@@ -57,10 +57,11 @@ FaultProxy::~FaultProxy() {
 
 Status FaultProxy::Prepare() {
   SKEP_ASSIGN(around_.upstream, Resolve(options_.upstream));
-  if (around_.upstream.port() == 0) {
+  if (around_.upstream.front().port() == 0) {
     return Error{5202, "the upstream " + options_.upstream + " has port 0", "name its port"};
   }
-  SKEP_ASSIGN(listening_on_, Resolve(options_.listen));
+  SKEP_ASSIGN(const auto addresses, Resolve(options_.listen));
+  listening_on_ = addresses.front();
   if (!options_.allows_remote && !listening_on_.is_loopback()) {
     return Error{1102, "others than this machine can reach " + listening_on_.text(),
                  "listen on 127.0.0.1 or [::1], or add --allow-remote"};
@@ -98,9 +99,8 @@ void FaultProxy::ReportProblem(const Error& error) const {
 // --- the loop ---
 
 void FaultProxy::Run() {
-  Report({.kind = Event::Kind::kReady,
-          .listen = listening_on_.text(),
-          .upstream = around_.upstream.text()});
+  Report(
+      {.kind = Event::Kind::kReady, .listen = listening_on_.text(), .upstream = options_.upstream});
   if (options_.control >= 0 && !Watch(options_.control, kControlKey, EPOLLIN)) {
     // A file, not a channel: everything that it will ever say is there.
     while (options_.control >= 0) ReadControl();

@@ -67,7 +67,7 @@ bool Address::is_loopback() const {
   return ntohl(four.sin_addr.s_addr) >> kHostBits == IN_LOOPBACKNET;
 }
 
-Result<Address> Resolve(const std::string& host_and_port) {
+Result<std::vector<Address>> Resolve(const std::string& host_and_port) {
   const auto parsed = config::ParseHostPort(host_and_port);
   if (!parsed) {
     return Error{5202, "\"" + host_and_port.substr(0, 300) + "\" is not ADDRESS:PORT",
@@ -84,10 +84,13 @@ Result<Address> Resolve(const std::string& host_and_port) {
                  "give an address, or correct the name"};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-  Address address;
-  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
-  address.size = found->ai_addrlen;
-  return address;
+  std::vector<Address> addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    Address& address = addresses.emplace_back();
+    std::memcpy(&address.storage, one->ai_addr, one->ai_addrlen);
+    address.size = one->ai_addrlen;
+  }
+  return addresses;
 }
 
 Result<Socket> Socket::Bind(const Address& address) {

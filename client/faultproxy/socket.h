@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "shared/base/bytes.h"
 #include "shared/base/result.h"
@@ -25,9 +26,9 @@ struct Address {
   [[nodiscard]] bool is_loopback() const;
 };
 
-// The first address of "HOST:PORT". SKEP-5202 for text of another form, SKEP-3002 for a name that
-// is not found; waits for the system's resolver.
-[[nodiscard]] Result<Address> Resolve(const std::string& host_and_port);
+// The addresses of "HOST:PORT", at least one, in the order to try them. SKEP-5202 for text of
+// another form, SKEP-3002 for a name that is not found; waits for the system's resolver.
+[[nodiscard]] Result<std::vector<Address>> Resolve(const std::string& host_and_port);
 
 struct Transfer {
   enum class Kind : std::uint8_t {

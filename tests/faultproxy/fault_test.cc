@@ -307,6 +307,33 @@ TEST_CASE("a reset by one side reaches the other after the bytes before it") {
   }
 }
 
+TEST_CASE("of several addresses of the upstream the next is tried when one does not answer") {
+  std::string unused;
+  {
+    const test::Upstream gone;
+    unused = "127.0.0.1:" + std::to_string(gone.port());
+  }
+  const test::Upstream upstream;
+  std::vector<Event> events;
+  const Surroundings around{
+      .upstream = {Resolve(unused).value().front(),
+                   Resolve("127.0.0.1:" + std::to_string(upstream.port())).value().front()},
+      .buffer = kDefaultBuffer,
+      .report = [&](const Event& event) { events.push_back(event); },
+      .watch = [](int, std::uint32_t, Side) {}};
+  int error = 0;
+  Connection connection(1, Socket::Connect(around.upstream[1], error), around, SteadyTime{});
+  connection.Begin(SteadyTime{});
+  for (int i = 0; i < 2; ++i) {  // the loopback device answers at once
+    connection.Notice(Side::kUpstream, true, true);
+    (void)connection.Pump(SteadyTime{});
+  }
+  REQUIRE(events.size() == 2);
+  CHECK(events[1].kind == Kind::kConnected);
+  CHECK(upstream.Accept().is_open());  // the connection that stands for the client
+  CHECK(upstream.Accept().is_open());
+}
+
 TEST_CASE("an upstream that does not listen resets the client, with the number") {
   std::uint16_t unused = 0;
   {
