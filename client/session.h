@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/private_tensors.h"
 #include "client/trainer.h"
 #include "shared/base/clock.h"
 #include "shared/base/ids.h"
@@ -41,6 +42,8 @@ struct PendingUpdate {
   std::uint32_t weight = 0;
   std::vector<wire::MetricValue> metrics;
   std::uint32_t train_ms = 0;
+  // What the device keeps under `id`, and never sends; null if the model has no such tensors.
+  PrivateTensors own = nullptr;
 };
 
 // Inputs.
@@ -107,6 +110,8 @@ struct StartTraining {
   std::shared_ptr<const wire::Plan> wire_plan;  // metric names, data specification
   Body model;
   ClientNumber client = 0;
+  std::optional<UpdateId> last_included{};  // under which the device finds its private tensors
+  PrivateTensors own = nullptr;             // these: the driver's to fill in
 };
 struct StopTraining {};  // the result is no longer wanted
 struct ArmTimer {

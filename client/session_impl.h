@@ -17,6 +17,7 @@ struct Task {
   wire::Manifest manifest;
   ClientNumber client = 0;
   Nanoseconds report_within{};
+  std::optional<UpdateId> last_included;
   std::shared_ptr<const wire::Plan> wire_plan;
   std::shared_ptr<const TrainingPlan> plan;
 

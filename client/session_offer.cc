@@ -42,6 +42,7 @@ void Session::Impl::On(wire::TaskOffer& offer) {
   Task task;
   task.manifest = std::move(manifest).value();
   task.client = offer.client;
+  task.last_included = offer.last_included;
   task.report_within = Milliseconds(offer.report_within_ms);
   const wire::TaskRef ref = task.Ref();
   if (!verified) return Decline(ref, verified.error());

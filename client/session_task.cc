@@ -77,7 +77,8 @@ void Session::Impl::Train(Task task, Body model) {
                                   .plan = begun.plan,
                                   .wire_plan = begun.wire_plan,
                                   .model = std::move(model),
-                                  .client = begun.client});
+                                  .client = begun.client,
+                                  .last_included = begun.last_included});
   ArmDeadline(within);
   ArmProgress();
 }

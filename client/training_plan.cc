@@ -130,6 +130,13 @@ Result<model::ModelSpec> ReadModel(const wire::Plan& plan) {
   }
   Result<model::ModelSpec> model = model::ModelSpec::Parse(std::move(input), std::move(lines));
   if (!model) return NotSupported(model.error().message);
+  const bool keeps_norms = std::any_of(
+      plan.layout.begin(), plan.layout.end(),
+      [](const wire::TensorSpec& tensor) { return tensor.role == wire::TensorRole::kPrivate; });
+  if (!keeps_norms) return model;
+  // Whether these are the only ones is seen when the layouts are compared.
+  model = model->WithPrivateNorms();
+  if (!model) return NotSupported(model.error().message);
   return model;
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/vector_ops.h"
 #include "shared/base/sha256.h"
 #include "shared/base/try.h"
+#include "shared/model/parts.h"
 
 namespace skep::client {
 namespace {
@@ -63,18 +64,44 @@ Result<PendingUpdate> RunTraining(const StartTraining& task, const LocalData& da
   return MakeUpdate(task, report, received, trained);
 }
 
+// The device would go on from them for ever. Where the update is not finite either, the
+// aggregator's refusal says so.
+Status CheckOwn(const model::Layout& layout, const Bytes& own, const Bytes& update) {
+  const auto is_finite = [](const Bytes& bytes) {
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+      float value = 0;
+      std::memcpy(&value, bytes.data() + at, sizeof(float));
+      if (!std::isfinite(value)) return false;
+    }
+    return true;
+  };
+  if (layout.private_values() == 0 || is_finite(own) || !is_finite(update)) return Ok();
+  return Error{7406, "training left values that are not finite in the norm layers",
+               "lower client.learning_rate"};
+}
+
 }  // namespace
 
 Status ReadModel(const StartTraining& task, std::span<float> params) {
-  if (task.model.bytes == nullptr || task.model.bytes->size() != params.size_bytes()) {
+  const model::Layout& layout = *task.plan->model.layout();
+  if (task.model.bytes == nullptr || params.size() != layout.values() ||
+      task.model.bytes->size() != layout.model_values() * sizeof(float)) {
     return Error{2218, "the model has another size than its plan says", ""};
   }
-  std::memcpy(params.data(), task.model.bytes->data(), params.size_bytes());
+  model::PutPart(layout, model::Part::kModel, *task.model.bytes, params);
+  if (task.own == nullptr) {
+    model::FillPrivate(layout, params);
+  } else {
+    model::PutPart(layout, model::Part::kPrivate, *task.own, params);
+  }
   return Ok();
 }
 
 Result<PendingUpdate> MakeUpdate(const StartTraining& task, const TrainReport& report,
                                  std::span<const float> received, std::span<float> trained) {
+  const model::Layout& layout = *task.plan->model.layout();
+  const auto own =
+      std::make_shared<const Bytes>(model::TakePart(layout, model::Part::kPrivate, trained));
   kernels::Difference(trained, received, trained);
   // An update that is not finite travels too: the aggregator's refusal (2104) names the tensor and
   // is seen by whoever can lower the learning rate.
@@ -83,8 +110,10 @@ Result<PendingUpdate> MakeUpdate(const StartTraining& task, const TrainReport& r
   if (!task.plan->uniform_weighting) {
     SKEP_ASSIGN(update.weight, Weight(task, report.examples));
   }
-  const BytesView body = AsBytes(std::span<const float>(trained));
-  update.body.bytes = std::make_shared<const Bytes>(body.begin(), body.end());
+  update.body.bytes =
+      std::make_shared<const Bytes>(model::TakePart(layout, model::Part::kUpdate, trained));
+  SKEP_TRY(CheckOwn(layout, *own, *update.body.bytes));
+  if (!own->empty()) update.own = own;
   update.body.sha256 = Sha256::Of(*update.body.bytes);
   update.encoding = wire::Encoding::kF32;
   AddMetric(task, "train_loss", report.loss, update.metrics);

@@ -13,14 +13,16 @@
 namespace skep::client {
 
 // Runs the task that a StartTraining describes and makes its update (or its evaluation report):
-// trained - received as encoding 1, weight, metrics in the plan's numbering. `scratch` is the
-// worker's copy of the parameters, reused between tasks. SKEP-7413 more examples than the
-// manifest's max_weight; errors of the trainer pass through.
+// trained - received as encoding 1, weight, metrics in the plan's numbering; private tensors are
+// put in before and taken out after. `scratch` is the worker's copy of the parameters, reused
+// between tasks. SKEP-7413 more examples than the manifest's max_weight; 7406 private tensors that
+// are not finite; errors of the trainer pass through.
 [[nodiscard]] Result<PendingUpdate> RunTask(const StartTraining& task, const LocalData& data,
                                             Trainer& trainer, model::FloatVector& scratch,
                                             BatchGate* gate, TrainReport* report);
 
-// The two halves of RunTask for a training that several tasks share. The model as received; 2218.
+// The two halves of RunTask for a training that several tasks share. The model as received, with
+// the client's private tensors; 2218.
 [[nodiscard]] Status ReadModel(const StartTraining& task, std::span<float> params);
 // `trained` becomes the difference to `received`. Errors of RunTask.
 [[nodiscard]] Result<PendingUpdate> MakeUpdate(const StartTraining& task, const TrainReport& report,

@@ -9,6 +9,7 @@ add_custom_target(format-check
 add_custom_target(layers
     COMMAND python3 tests/lint/layers.py .
     COMMAND python3 tests/lint/error_numbers.py .
+    COMMAND python3 tests/lint/commands.py .
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)
 
 # clang-tidy on all sources, or on those changed against SKEP_TIDY_BASE. Of the build it needs only the generated headers.

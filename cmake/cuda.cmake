@@ -10,8 +10,11 @@ endif()
 set(SKEP_HAS_CUDA OFF)
 if(NOT SKEP_CUDA STREQUAL "OFF")
   # check_language looks at PATH and the environment only, and a NOTFOUND in the cache sticks.
-  find_program(SKEP_NVCC nvcc HINTS ${CUDAToolkit_ROOT}/bin ENV CUDA_PATH PATH_SUFFIXES bin
-      PATHS /usr/local/cuda/bin)
+  if(CUDAToolkit_ROOT)  # who names a toolkit means no other
+    find_program(SKEP_NVCC nvcc PATHS ${CUDAToolkit_ROOT}/bin NO_DEFAULT_PATH)
+  else()
+    find_program(SKEP_NVCC nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin PATHS /usr/local/cuda/bin)
+  endif()
   if(CMAKE_CUDA_COMPILER STREQUAL "NOTFOUND" OR CMAKE_CUDA_COMPILER STREQUAL "CMAKE_CUDA_COMPILER-NOTFOUND")
     unset(CMAKE_CUDA_COMPILER CACHE)
   endif()
@@ -40,8 +43,10 @@ if(NOT SKEP_CUDA STREQUAL "OFF")
 endif()
 if(SKEP_HAS_CUDA)
   message(STATUS "Device code: CUDA Toolkit ${CUDAToolkit_VERSION}, architectures ${SKEP_CUDA_ARCHITECTURES}")
+elseif(SKEP_CUDA STREQUAL "OFF")
+  message(STATUS "Device code: none (SKEP_CUDA is OFF); programs train on the CPU")
 else()
-  message(STATUS "Device code: none (SKEP_CUDA is ${SKEP_CUDA}); programs train on the CPU")
+  message(STATUS "Device code: none (SKEP_CUDA is AUTO, and there is no CUDA Toolkit of version 12 or later); programs train on the CPU")
 endif()
 
 # libskep-cuda.so: beside the programs, loaded by them at run time. What ptxas says about its kernels is kept in

@@ -9,6 +9,7 @@
 #include "shared/base/file.h"
 #include "shared/base/sha256.h"
 #include "shared/base/try.h"
+#include "simulator/own_states.h"
 
 namespace skep::simulator {
 namespace {
@@ -53,12 +54,13 @@ void Checkpoints::On(const RoundRecord& round) {
   best_round_ = round.round;
 }
 
-Status Checkpoints::Write(std::uint32_t round, const model::Params& model, bool is_last) {
+Status Checkpoints::Write(const RoundState& state) {
   SKEP_TRY(health_());
   // Kept in memory until a checkpoint makes its round final: a crash goes back behind it.
-  if (best_round_ == round) best_model_ = model;
-  if (!is_last && (rules_.every == 0 || round % rules_.every != 0)) return Ok();
-  return WriteCheckpoint(round, model);
+  if (best_round_ == state.round) best_model_ = state.model;
+  own_ = state.own;
+  if (!state.is_last && (rules_.every == 0 || state.round % rules_.every != 0)) return Ok();
+  return WriteCheckpoint(state.round, state.model);
 }
 
 Status Checkpoints::WriteCheckpoint(std::uint32_t round, const model::Params& model) {
@@ -67,6 +69,10 @@ Status Checkpoints::WriteCheckpoint(std::uint32_t round, const model::Params& mo
   const std::string path = CheckpointPath(rules_.folder, round);
   if (failed) return CannotWrite(path, failed);
   const Hash32 hash = model.ModelHash();
+  // First: a checkpoint with its model is whole.
+  if (model.layout()->private_values() > 0) {
+    SKEP_TRY(WriteOwnStates(OwnStatesPath(path), *model.layout(), own_, MetadataOf(round, hash)));
+  }
   SKEP_TRY(model::WriteModel(path, model, MetadataOf(round, hash)));
   SKEP_ASSIGN(const Bytes bytes, ReadFile(path, kMostBytes, 4001));
   recorder_.On(CheckpointRecord{.round = round,
@@ -99,7 +105,9 @@ void Checkpoints::ForgetOld() {
   const std::vector<std::uint32_t> rounds = CheckpointRounds(rules_.folder);
   for (std::size_t i = rules_.keep; i < rounds.size(); ++i) {
     std::error_code ignored;  // one file too many harms nobody
-    fs::remove(CheckpointPath(rules_.folder, rounds[i]), ignored);
+    const std::string path = CheckpointPath(rules_.folder, rounds[i]);
+    fs::remove(path, ignored);
+    fs::remove(OwnStatesPath(path), ignored);
   }
 }
 
@@ -156,6 +164,10 @@ Result<ResumePoint> ReadCheckpoint(const std::string& folder, std::uint32_t roun
   ResumePoint point;
   point.round = round;
   point.model = std::make_shared<const model::Params>(std::move(params));
+  if (layout->private_values() > 0) {
+    SKEP_ASSIGN(point.own,
+                ReadOwnStates(OwnStatesPath(CheckpointPath(folder, round)), *layout, record.model));
+  }
   point.time_s = record.time_s;
   point.virtual_s = record.virtual_s.value_or(0);
   for (std::uint32_t i = 0; i < round; ++i) {

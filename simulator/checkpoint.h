@@ -1,9 +1,10 @@
 // Checkpoints: the models of a run directory, and the place from which an interrupted run goes on.
 //
 // Writes checkpoints/round-000021.safetensors every so many rounds and keeps the last few,
-// best.safetensors for the best round so far, model.safetensors at the end. Each appears whole or
-// not at all. Called by the simulation after every published round. One thread.
-// Source: docs/formats.md (safetensors); docs/reference (run directory).
+// best.safetensors for the best round so far, model.safetensors at the end. Where clients keep
+// tensors of their own, round-000021.private.safetensors beside the model has those of all clients
+// that took part. Each appears whole or not at all. Called by the simulation after every published
+// round. One thread. Source: docs/formats.md (safetensors); docs/reference (run directory).
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,7 @@ class Checkpoints final : public CheckpointWriter, public Recorder {
   void On(const RoundRecord& round) override;
   using Recorder::On;
 
-  [[nodiscard]] Status Write(std::uint32_t round, const model::Params& model,
-                             bool is_last) override;
+  [[nodiscard]] Status Write(const RoundState& state) override;
   // At the end of a run: model.safetensors, and the checkpoint of the last round if none is there.
   // `round` 0: nothing was published.
   [[nodiscard]] Status Finish(std::uint32_t round, const model::Params& model);
@@ -59,6 +59,7 @@ class Checkpoints final : public CheckpointWriter, public Recorder {
   std::optional<double> best_;
   std::uint32_t best_round_ = 0;
   std::optional<model::Params> best_model_;  // not yet in best.safetensors
+  OwnStates own_;                            // of the latest round
   std::uint32_t last_written_ = 0;
 };
 

@@ -93,6 +93,12 @@ std::uint64_t MemoryOf(const client::TrainingPlan& plan, std::size_t jobs, std::
          jobs * (client::WorkerBytes(plan, largest) + client::WorkerBytes(evaluation, 1));
 }
 
+// What clients keep for themselves: that of the latest published model and that since.
+std::uint64_t PrivateMemoryOf(const client::TrainingPlan& plan, const data::Partition& partition) {
+  constexpr std::uint64_t kStates = 2;
+  return kStates * partition.clients.size() * plan.model.layout()->private_values() * sizeof(float);
+}
+
 // Batch norm cannot train on one row: SKEP-1303 names the first client that would.
 Status CheckBatches(const client::TrainingPlan& plan, const data::Partition& partition) {
   if (!plan.model.has_batch_norm()) return Ok();
@@ -252,12 +258,16 @@ config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id,
                                               &plan.prepared.data.notes);
   if (!initial.has_value()) return Refuse(initial.error());
   spec->initial_model = initial->ModelHash();
+  for (std::string& note : aggregator::PersonalNotes(*spec)) {
+    plan.prepared.data.notes.push_back(std::move(note));
+  }
   plan.initial = std::make_shared<const model::Params>(std::move(initial).value());
   auto device = PlanDevice(plan, *training, spec->training.invited, choose);
   if (!device.has_value()) return Refuse(device.error());
   plan.device = std::move(device).value();
   plan.memory_bytes = MemoryOf(*training, plan.jobs, LargestClient(plan.prepared.partition),
-                               plan.device.lanes.lanes);
+                               plan.device.lanes.lanes) +
+                      PrivateMemoryOf(*training, plan.prepared.partition);
   plan.spec = std::make_shared<const aggregator::RunSpec>(std::move(spec).value());
 
   const std::uint64_t free = FreeMemory();
@@ -277,7 +287,7 @@ SimulationSetup MakeSetup(const Plan& plan) {
   SimulationSetup setup;
   setup.spec = plan.spec;
   setup.train = plan.prepared.data.train;
-  setup.test = plan.prepared.data.test;
+  if (aggregator::IsWhole(plan.spec->model)) setup.test = plan.prepared.data.test;
   setup.partition = plan.prepared.partition;
   setup.initial = plan.initial;
   setup.log_rules = LogRulesOf(experiment, setup.test != nullptr);

@@ -80,6 +80,9 @@ EngineSnapshot MakeSnapshot(const SimulationSetup& setup) {
                      .attempt = 1};
     evaluated.state = aggregator::RoundState::kPublished;
     run.rounds.push_back(std::move(evaluated));
+    for (const OwnState& own : setup.resume->own) {
+      run.contributions.push_back({.client = own.client, .update = own.update});
+    }
   }
   EngineSnapshot snapshot;
   snapshot.store.runs.push_back(std::move(run));
@@ -156,6 +159,10 @@ Simulation::Impl::Impl(SimulationSetup setup, Recorder& recorder, CheckpointWrit
   SKEP_CHECK(models_.Keep(first, current_model_).has_value());
   if (setup_.resume) {
     log_.Restore(setup_.resume->published);
+    for (const OwnState& own : setup_.resume->own) {
+      own_[own.client].states.Keep(own.update, own.tensors);
+      own_[own.client].included = own.update;
+    }
     bytes_total_ = setup_.resume->bytes;
     now_.steady += Nanoseconds(std::llround(setup_.resume->virtual_s * 1e9));
   }

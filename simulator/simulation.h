@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "aggregator/engine/run_spec.h"
+#include "client/private_tensors.h"
 #include "client/trainer.h"
 #include "kernels/backend.h"
 #include "shared/data/dataset.h"
@@ -31,10 +32,19 @@ namespace skep::simulator {
 enum class StopLevel : int { kNone, kAfterRound, kNow };
 using StopRequest = std::atomic<StopLevel>;
 
+// What a client keeps for itself, as the latest published model with an update of it left it.
+struct OwnState {
+  ClientNumber client = 0;
+  UpdateId update{};
+  client::PrivateTensors tensors{};
+};
+using OwnStates = std::vector<OwnState>;  // ascending clients; those that took part
+
 // Where a run goes on: the state after a published round.
 struct ResumePoint {
   std::uint32_t round = 0;
   model::ParamsPtr model{};
+  OwnStates own{};
   std::vector<PublishedRound> published{};  // rounds 1..round, oldest first
   double time_s = 0;                        // spent before
   double virtual_s = 0;                     // likewise, virtual
@@ -60,13 +70,20 @@ struct SimulationSetup {
   std::optional<ResumePoint> resume{};
 };
 
+// The state after a published round.
+struct RoundState {
+  std::uint32_t round = 0;
+  const model::Params& model;
+  OwnStates own{};
+  bool is_last = false;
+};
+
 // Called when a published round is complete, before the next one starts. A failure ends the run
 // (SKEP-40xx).
 class CheckpointWriter {
  public:
   virtual ~CheckpointWriter() = default;
-  [[nodiscard]] virtual Status Write(std::uint32_t round, const model::Params& model,
-                                     bool is_last) = 0;
+  [[nodiscard]] virtual Status Write(const RoundState& state) = 0;
 };
 
 class Simulation {

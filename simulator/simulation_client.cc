@@ -1,5 +1,6 @@
 // What the simulation does for the virtual clients.
 #include "shared/base/check.h"
+#include "shared/model/parts.h"
 #include "shared/wire/codec.h"
 #include "simulator/simulation_impl.h"
 
@@ -48,8 +49,8 @@ SharedRound& Simulation::Impl::Shared(const wire::TaskOffer& offer) {
   }
   if (shared_.model.sha256 != manifest.model_sha256) {
     const model::ParamsPtr params = models_.Model(manifest.model_sha256).value();
-    const BytesView bytes = AsBytes(params->values());
-    shared_.model = {.bytes = std::make_shared<const Bytes>(bytes.begin(), bytes.end()),
+    shared_.model = {.bytes = std::make_shared<const Bytes>(
+                         model::TakePart(*params->layout(), model::Part::kModel, params->values())),
                      .sha256 = manifest.model_sha256};
   }
   return shared_;
@@ -77,7 +78,8 @@ void Simulation::Impl::StepClient(Turn& turn, client::Input input) {
     } else if (auto* note = std::get_if<client::Note>(&output)) {
       if (note->kind == client::Note::Kind::kProblem) current.problem = std::move(note->text);
     }
-    // Persist, Reconnect and Finished: a virtual client keeps nothing between turns.
+    // Persist, Reconnect and Finished: a virtual client keeps nothing between turns but tensors of
+    // its own (OnTrainingDue).
   }
 }
 
@@ -130,6 +132,8 @@ void Simulation::Impl::Do(Turn& turn, client::StartTraining& start) {
   const EventKey key = events_.Push(now_.steady + download + training, EventKind::kTrainingDone,
                                     number, TrainingDue{.client = number});
   turn.training = key;
+  const auto own = own_.find(number);
+  if (own != own_.end()) start.own = own->second.states.GoOnFrom(start.last_included);
   tasks_.Add(key, std::move(start), data);
 }
 
@@ -187,7 +191,10 @@ void Simulation::Impl::OnTrainingDue(ClientNumber client) {
   }
   turn.result = std::move(*result);
   client::TrainingDone done{.update = std::move(turn.result.update)};
-  if (done.update.has_value()) done.update->id = turn.client->NewUpdateId();
+  if (done.update.has_value()) {
+    done.update->id = turn.client->NewUpdateId();
+    if (done.update->own != nullptr) own_[client].states.Keep(done.update->id, done.update->own);
+  }
   StepClient(turn, std::move(done));
 }
 

@@ -161,6 +161,7 @@ void Simulation::Impl::OnEvent(const aggregator::ClientOutcome& outcome) {
     if (entry != nullptr) record.detail = entry->title;
   }
   if (outcome.outcome == aggregator::Outcome::kOk) {
+    acknowledged_[number] = outcome.update.update;
     record.update_norm = outcome.update.norm;
     log_.AddUpdateNorm(outcome.update.norm);
   } else if (first_failure_.empty()) {
@@ -175,6 +176,13 @@ void Simulation::Impl::OnEvent(const aggregator::AttemptEnded& ended) {
   log_.End(ended);
   if (ended.key.kind != aggregator::TaskKind::kTrain) return;
   current_model_ = ended.model;
+  const std::map<ClientNumber, UpdateId> counted = std::exchange(acknowledged_, {});
+  if (ended.published) {
+    for (const auto& [client, update] : counted) {
+      const auto own = own_.find(client);
+      if (own != own_.end()) own->second.included = update;
+    }
+  }
   CheckFirstAttempt(ended);
   if (!ended.published) CompleteRound();
 }
@@ -243,8 +251,9 @@ void Simulation::Impl::CompleteRound() {
   recorder_.On(record);
   if (!record.published) return;
   const bool is_last = record.round == setup_.spec->training.rounds;
-  const Status written =
-      checkpoints_.Write(record.round, *models_.Model(record.model).value(), is_last);
+  const model::ParamsPtr model = models_.Model(record.model).value();
+  const Status written = checkpoints_.Write(
+      {.round = record.round, .model = *model, .own = IncludedStates(), .is_last = is_last});
   if (!written.has_value()) {
     Fail(written.error().code, written.error().message);
     return;
@@ -254,6 +263,17 @@ void Simulation::Impl::CompleteRound() {
                   .text = "the limit set by training.stop_after or stop_after_bytes is reached",
                   .reproducible = !setup_.stop_after || devices_.takes_time()};
   }
+}
+
+OwnStates Simulation::Impl::IncludedStates() const {
+  OwnStates included;
+  for (const auto& [client, own] : own_) {
+    if (!own.included) continue;
+    included.push_back(
+        {.client = client, .update = *own.included, .tensors = own.states.Of(*own.included)});
+    SKEP_CHECK(included.back().tensors != nullptr);
+  }
+  return included;
 }
 
 bool Simulation::Impl::IsBudgetSpent(const RoundRecord& record) {

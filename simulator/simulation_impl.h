@@ -64,6 +64,11 @@ class Simulation::Impl {
     std::optional<aggregator::UploadNumber> upload;
     std::string problem;  // what the client says is wrong; only its number travels
   };
+  // What a client keeps between its turns: tensors of its own.
+  struct Own {
+    client::PrivateHistory states;
+    std::optional<UpdateId> included;  // in the latest published model with an update of it
+  };
   struct UploadInFlight {
     ClientNumber client = 0;
     std::uint32_t transfer_id = 0;
@@ -122,6 +127,7 @@ class Simulation::Impl {
   void CompleteRound();
   void CheckFirstAttempt(const aggregator::AttemptEnded& ended);
   bool IsBudgetSpent(const RoundRecord& record);
+  [[nodiscard]] OwnStates IncludedStates() const;
 
   // The clients (simulation_client.cc).
   Turn& StartTurn(ClientNumber client, const wire::TaskOffer& offer);
@@ -143,6 +149,8 @@ class Simulation::Impl {
   const StopRequest& stop_;
 
   std::vector<client::LocalData> local_;  // by client number
+  std::map<ClientNumber, Own> own_;       // of those that have trained, where the model has such
+  std::map<ClientNumber, UpdateId> acknowledged_;  // of the attempt that is open
   ThreadPool threads_;
   TaskPool tasks_;
   ModelShelf models_;

@@ -100,7 +100,19 @@ Result<model::ModelSpec> MakeModel(const config::Experiment& experiment, const R
   }
   SKEP_TRY(CheckPlaces(model, inputs));
   SKEP_TRY(CheckBatches(model, experiment.client));
-  return model;
+  if (experiment.personalization.method != "fedbn") return model;
+  return model.WithPrivateNorms();
+}
+
+// What ends a run is the central evaluation, which needs a model that is whole.
+Status CheckStops(const config::TrainingConfig& training, const model::ModelSpec& model) {
+  if (IsWhole(model)) return Ok();
+  if (!training.stop_at_target && training.patience == 0) return Ok();
+  return Error{1103,
+               fmt::format("\"training.{}\" judges the shared model, which fedbn leaves without "
+                           "norm layers",
+                           training.stop_at_target ? "stop_at_target" : "patience"),
+               "leave it out, or personalization.method = \"none\""};
 }
 
 std::vector<wire::TensorSpec> WireLayout(const model::Layout& layout) {
@@ -205,13 +217,14 @@ TrainingRules MakeTraining(const config::Experiment& experiment) {
           .server_learning_rate = experiment.server_learning_rate};
 }
 
-EvaluationRules MakeEvaluation(const config::Experiment& experiment, const RunInputs& inputs) {
+EvaluationRules MakeEvaluation(const config::Experiment& experiment, const RunInputs& inputs,
+                               const model::ModelSpec& model) {
   const config::TrainingConfig& training = experiment.training;
   // Without rows held out on the clients there is nothing that they could evaluate on.
   const bool has_client_rows =
       experiment.data.client_test_fraction > 0 || inputs.has_client_test_data;
   return {.eval_every = training.eval_every,
-          .has_test_data = inputs.has_test_data,
+          .has_test_data = inputs.has_test_data && IsWhole(model),
           .client_eval_every = has_client_rows ? training.client_eval_every : 0,
           .client_eval_clients = training.client_eval_clients};
 }
@@ -226,8 +239,26 @@ StopRules MakeStop(const config::TrainingConfig& training) {
 
 }  // namespace
 
+bool IsWhole(const model::ModelSpec& model) {
+  return model.layout()->private_values() == 0;
+}
+
+std::vector<std::string> PersonalNotes(const RunSpec& spec) {
+  if (IsWhole(spec.model)) return {};
+  std::vector<std::string> notes{
+      "fedbn: the norm layers are each client's own; the shared model lacks them, so there is no "
+      "central evaluation"};
+  if (spec.evaluation.client_eval_every == 0) {
+    notes.emplace_back(
+        "fedbn: nothing evaluates the clients' own models; data.client_test_fraction = 0.2 holds "
+        "rows out for it");
+  }
+  return notes;
+}
+
 Result<RunSpec> MakeRunSpec(const config::Experiment& experiment, const RunInputs& inputs) {
   SKEP_ASSIGN(model::ModelSpec model, MakeModel(experiment, inputs));
+  SKEP_TRY(CheckStops(experiment.training, model));
   const TrainingRules training = MakeTraining(experiment);
   const AdmissionLimits admission{.max_norm = experiment.admission.max_norm,
                                   .max_weight = training.weighting == Weighting::kUniform
@@ -246,7 +277,7 @@ Result<RunSpec> MakeRunSpec(const config::Experiment& experiment, const RunInput
                .population = inputs.population,
                .seed = inputs.seed,
                .training = training,
-               .evaluation = MakeEvaluation(experiment, inputs),
+               .evaluation = MakeEvaluation(experiment, inputs, model),
                .stop = MakeStop(experiment.training),
                .admission = admission,
                .scale = scale,

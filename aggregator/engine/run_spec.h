@@ -89,9 +89,17 @@ struct RunInputs {
 };
 
 // SKEP-5304 the limits leave too few bits for the exact sum; SKEP-5307 the plan is too large;
-// SKEP-1301 the model does not fit the data; SKEP-1303 batch norm with batches of one row.
+// SKEP-1301 the model does not fit the data; SKEP-1303 batch norm with batches of one row;
+// SKEP-1103 a personalization that the model does not suit.
 [[nodiscard]] Result<RunSpec> MakeRunSpec(const config::Experiment& experiment,
                                           const RunInputs& inputs);
+
+// Whether all of the model is shared: otherwise what is published lacks the tensors that stay on
+// the devices, and cannot be evaluated by itself.
+[[nodiscard]] bool IsWhole(const model::ModelSpec& model);
+
+// What people are to know of a run whose clients have models of their own.
+[[nodiscard]] std::vector<std::string> PersonalNotes(const RunSpec& spec);
 
 // The plan of a round: the run's plan with that round's learning rate.
 [[nodiscard]] wire::Plan PlanForRound(const RunSpec& spec, std::uint32_t round);

@@ -1,31 +1,22 @@
 #include "aggregator/server/model_shelf.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "shared/base/try.h"
+#include "shared/model/parts.h"
 
 namespace skep::aggregator {
 namespace {
 
 constexpr int kModelMissing = 4008;
 
-bool Travels(const model::TensorSpec& tensor) {
-  return tensor.role == model::Role::kAveraged || tensor.role == model::Role::kToClient;
-}
-
 Result<model::ParamsPtr> ParamsFrom(const model::LayoutPtr& layout, BytesView bytes) {
   if (bytes.size() != layout->model_values() * sizeof(float)) {
     return Error{kModelMissing, "a stored model has another size than its layout", ""};
   }
   auto params = std::make_shared<model::Params>(layout);
-  for (std::size_t i = 0; i < layout->tensors().size(); ++i) {
-    if (!Travels(layout->tensors()[i])) continue;
-    const std::span<float> tensor = params->Tensor(i);
-    std::memcpy(tensor.data(), bytes.data(), tensor.size_bytes());
-    bytes = bytes.subspan(tensor.size_bytes());
-  }
+  model::PutPart(*layout, model::Part::kModel, bytes, params->values());
   return model::ParamsPtr(std::move(params));
 }
 
@@ -34,11 +25,8 @@ Result<model::ParamsPtr> ParamsFrom(const model::LayoutPtr& layout, BytesView by
 ModelBytes BytesOf(const model::ParamsPtr& params) {
   const model::Layout& layout = *params->layout();
   if (layout.model_values() == layout.values()) return {AsBytes(params->values()), params};
-  auto copy = std::make_shared<Bytes>();
-  copy->reserve(layout.model_values() * sizeof(float));
-  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
-    if (Travels(layout.tensors()[i])) Append(*copy, AsBytes(std::as_const(*params).Tensor(i)));
-  }
+  const auto copy =
+      std::make_shared<const Bytes>(model::TakePart(layout, model::Part::kModel, params->values()));
   return {*copy, copy};
 }
 

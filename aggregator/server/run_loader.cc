@@ -177,6 +177,7 @@ Result<PreparedRun> Build(const config::Loaded<config::Experiment>& loaded, Sour
   PreparedRun run;
   SKEP_ASSIGN(run.initial, FirstModel(loaded.value, spec, source.notes));
   spec.initial_model = run.initial->ModelHash();
+  for (std::string& note : PersonalNotes(spec)) source.notes.push_back(std::move(note));
   run.answer = DescribeRun(spec);
   run.answer.notes = loaded.notes;
   for (std::string& note : source.notes) run.answer.notes.push_back({.text = std::move(note)});

@@ -224,14 +224,22 @@ Result<StoreSnapshot> MemoryStore::Load() {
     RunSnapshot& one = snapshot.runs.emplace_back();
     one.run = run->row;
     one.evaluated_round = run->evaluated_round;
+    std::map<ClientNumber, ContributionRow> latest;
     for (const AttemptKey& key : run->order) {
       const OpenRound& attempt = attempts_.at(key).rows;
+      const bool counts =
+          key.kind == TaskKind::kTrain && attempt.round.state == RoundState::kPublished;
+      for (const UpdateRow& update : attempt.updates) {
+        if (counts) latest[update.client] = {update.client, update.update, attempt.round.opened};
+      }
       if (HasEnded(attempt.round.state)) {
         one.rounds.push_back(attempt.round);
       } else {
         one.open_rounds.push_back(attempt);
       }
     }
+    if (!IsAlive(run->row.state)) continue;
+    for (const auto& [client, contribution] : latest) one.contributions.push_back(contribution);
   }
   return snapshot;
 }

@@ -171,12 +171,31 @@ Result<std::vector<RunSnapshot>> LoadRuns(Database& database) {
   return runs;
 }
 
+// The latest update of each client in a published model: SQLite takes the other columns from the
+// row of the maximum.
+Status LoadContributions(Database& database, RunSnapshot& snapshot) {
+  return database.ForEach(
+      "SELECT client_number, update_id, opened, max(rounds.round) FROM updates"
+      " JOIN rounds ON rounds.position = updates.round"
+      " WHERE rounds.run = ? AND rounds.kind = ? AND rounds.state = 'published'"
+      " GROUP BY client_number",
+      [&](const Statement& row) {
+        snapshot.contributions.push_back(
+            {row.Int<ClientNumber>(0), row.Id<UpdateId>(1), row.Int<WallMs>(2)});
+        return Ok();
+      },
+      snapshot.run.id, static_cast<int>(TaskKind::kTrain));
+}
+
+bool IsAlive(const RunRow& run) {
+  return run.state == RunState::kRunning || run.state == RunState::kPaused;
+}
+
 // A run whose model or acknowledged updates are not what was stored must not go on.
 Status HaltIfDamaged(Database& database, const ModelFiles& models, RunSnapshot& snapshot,
                      Status bodies) {
   RunRow& run = snapshot.run;
-  const bool is_alive = run.state == RunState::kRunning || run.state == RunState::kPaused;
-  if (!is_alive) return Ok();
+  if (!IsAlive(run)) return Ok();
   Status damage = std::move(bodies);
   if (damage) {
     if (Result<Bytes> model = models.Get(run.model); !model) damage = std::move(model).error();
@@ -253,6 +272,7 @@ Result<StoreSnapshot> LoadSnapshot(Database& database, const ModelFiles& models)
       run.open_rounds.push_back(std::move(open));
       if (bodies) bodies = CheckBodies(database, round.place);
     }
+    if (IsAlive(run.run)) SKEP_TRY(LoadContributions(database, run));
     SKEP_TRY(HaltIfDamaged(database, models, run, std::move(bodies)));
   }
   return snapshot;

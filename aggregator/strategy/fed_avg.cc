@@ -46,6 +46,17 @@ void SetAveraged(std::span<const float> values, model::Params& params) {
   }
 }
 
+std::vector<std::size_t> VariancesOf(const model::ModelSpec& spec) {
+  std::vector<std::size_t> variances;
+  for (const model::Layer& layer : spec.layers()) {
+    const auto* norm = std::get_if<model::NormLayer>(&layer);
+    if (norm != nullptr && norm->kind == model::NormLayer::Kind::kBatch) {
+      variances.push_back(norm->running_var);
+    }
+  }
+  return variances;
+}
+
 // "dense1.weight" (12 of 156,800): the first tensor that holds NaN or infinity.
 std::optional<std::string> FirstNotFinite(const model::Params& params) {
   const auto& tensors = params.layout()->tensors();
@@ -64,6 +75,7 @@ std::optional<std::string> FirstNotFinite(const model::Params& params) {
 
 FedAvg::FedAvg(const RunSpec& spec)
     : layout_(spec.model.layout()),
+      variances_(VariancesOf(spec.model)),
       scale_(spec.scale),
       rate_(spec.training.server_learning_rate),
       sum_(AveragedValues(*layout_), scale_) {}
@@ -94,6 +106,11 @@ Result<model::Params> FedAvg::Finish(const model::Params& global) {
     std::vector<float> averaged = Averaged(global);
     sum_.Step(averaged, rate_, averaged);
     SetAveraged(averaged, next);
+  }
+  for (const std::size_t tensor : variances_) {
+    for (float& value : next.Tensor(tensor)) {
+      if (value < 0) value = 0;
+    }
   }
   if (const auto bad = FirstNotFinite(next)) {
     return Error{kNotPublished, "the new model is not finite in " + *bad,

@@ -90,6 +90,7 @@ class Agent final : public LinkEvents {
     explicit Job(double share) : gate(share) {}
     client::StartTraining task;
     DutyGate gate;
+    std::vector<RunId> known_runs;  // whose private tensors are kept
   };
   // What is told about it once the aggregator has it.
   struct Effort {
@@ -102,6 +103,7 @@ class Agent final : public LinkEvents {
     Effort effort;
     Result<client::PendingUpdate> update;
     std::optional<Error> device_failure;
+    std::vector<std::string> damaged;  // files that were removed
   };
 
   // agent.cc: the life of the connection.
@@ -155,6 +157,8 @@ class Agent final : public LinkEvents {
   void OnLoaded(AgentDevice::Data data);
   [[nodiscard]] ThreadPool& Worker();
   [[nodiscard]] Trained Work(Job& job, const LocalData& data);
+  [[nodiscard]] Status FetchPrivate(Job& job, std::vector<std::string>& damaged);
+  [[nodiscard]] Status StoreWork(const Job& job, const client::PendingUpdate& update);
   void MakeTrainer();
   void OnTrained(Trained trained);
   void OnDeviceFailed(const Error& failure);

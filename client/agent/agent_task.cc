@@ -5,6 +5,7 @@
 
 #include "client/agent/agent.h"
 #include "client/agent/conditions.h"
+#include "client/agent/private_state.h"
 #include "client/agent/work.h"
 #include "client/update_pipeline.h"
 #include "shared/base/sha256.h"
@@ -117,6 +118,7 @@ void Agent::Do(client::StartTraining& task) {
   if (job_ != nullptr) job_->gate.Stop();  // its result is not wanted any more
   auto job = std::make_shared<Job>(settings_.config.limits.cpu);
   job->task = std::move(task);
+  for (const client::SeenTask& seen : session_->memory().seen) job->known_runs.push_back(seen.run);
   job_ = job;
   Worker().Post([this, job, rows = task_rows_](std::size_t) {
     Trained trained = Work(*job, *rows);
@@ -136,7 +138,12 @@ Agent::Trained Agent::Work(Job& job, const LocalData& data) {
                  .seconds = 0,
                  .bytes = 0},
       .update = Error{7406, "not trained", ""},
-      .device_failure = {}};
+      .device_failure = {},
+      .damaged = {}};
+  if (Status fetched = FetchPrivate(job, trained.damaged); !fetched.has_value()) {
+    trained.update = Error{7405, fetched.error().message, ""};
+    return trained;
+  }
   MakeTrainer();
   const SteadyTime began = ReadClock().steady;
   trained.update =
@@ -155,9 +162,30 @@ Agent::Trained Agent::Work(Job& job, const LocalData& data) {
   update.train_ms =
       static_cast<std::uint32_t>(std::chrono::duration_cast<Milliseconds>(took).count());
   trained.effort.bytes = update.body.bytes->size();
-  const Status stored = StoreUpdate(storage_, update);
+  const Status stored = StoreWork(job, update);
   if (!stored.has_value()) trained.update = Error{7405, stored.error().message, ""};
   return trained;
+}
+
+// The tensors of the model that stay here, as the latest published model with an update of this
+// device left them.
+Status Agent::FetchPrivate(Job& job, std::vector<std::string>& damaged) {
+  const model::Layout& layout = *job.task.plan->model.layout();
+  if (layout.private_values() == 0) return Ok();
+  SKEP_ASSIGN(PrivateState state, GoOnFrom(storage_, job.task.manifest.run_id,
+                                           job.task.last_included, layout, job.known_runs));
+  job.task.own = std::move(state.tensors);
+  damaged = std::move(state.damaged);
+  return Ok();
+}
+
+// What the update leaves behind comes first: the update is sent by whoever finds it.
+Status Agent::StoreWork(const Job& job, const client::PendingUpdate& update) {
+  if (update.own != nullptr) {
+    SKEP_TRY(StorePrivate(storage_, update.task.run_id, update.id, *job.task.plan->model.layout(),
+                          update.own));
+  }
+  return StoreUpdate(storage_, update);
 }
 
 void Agent::MakeTrainer() {
@@ -187,6 +215,9 @@ void Agent::OnDeviceFailed(const Error& failure) {
 void Agent::OnTrained(Trained trained) {
   if (outcome_) return;
   const wire::TaskRef task = trained.effort.task;
+  for (const std::string& path : trained.damaged) {
+    log_.Warning(4010, path + " was damaged and is removed: norm layers start anew");
+  }
   std::optional<UpdateId> id;
   if (trained.update.has_value()) id = trained.update->id;
   last_effort_ = trained.effort;

@@ -114,10 +114,13 @@ struct AdamStep {
     const auto root_scale = static_cast<float>(1 / sqrt(1 - pow(a.beta2, steps)));
     const auto beta1 = static_cast<float>(a.beta1);
     const auto beta2 = static_cast<float>(a.beta2);
+    // Not of the floats: 1 - 0.999F is off by 5e-5.
+    const auto rest1 = static_cast<float>(1 - a.beta1);
+    const auto rest2 = static_cast<float>(1 - a.beta2);
     for (std::uint64_t i = a.begin + c.global_index(); i < a.end; i += c.grid_threads()) {
       const float g = gradient[i] * scale + a.gradient_decay * params[i];
-      first[i] = beta1 * first[i] + (1 - beta1) * g;
-      second[i] = beta2 * second[i] + (1 - beta2) * g * g;
+      first[i] = beta1 * first[i] + rest1 * g;
+      second[i] = beta2 * second[i] + rest2 * g * g;
       params[i] = params[i] * a.weight_factor -
                   step_size * first[i] / (root_scale * Root(second[i]) + a.epsilon);
     }

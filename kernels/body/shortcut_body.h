@@ -20,7 +20,7 @@ struct ShortcutShape {
   std::uint32_t stride;
 };
 
-// y = x + every stride-th place of `kept`.
+// y = x + every stride-th place of `kept`, then max(0, y) if `rectify`; NaN stays NaN.
 struct AddShortcut {
   static constexpr const char* kName = "add_shortcut";
   static constexpr bool kSynchronises = false;
@@ -30,6 +30,7 @@ struct AddShortcut {
     DevicePtr<float> y;
     std::uint64_t rows;
     ShortcutShape shape;
+    std::uint32_t rectify;
   };
   template <class Context>
   SKEP_HD static void Run(Context& c, const Args& a) {
@@ -43,13 +44,15 @@ struct AddShortcut {
       const std::uint64_t row = i / values;
       const auto channel = static_cast<std::uint32_t>(i % s.channels);
       const std::uint64_t place = i % values / s.channels;
-      y[i] = x[i];
-      if (channel >= s.kept_channels) continue;
-      const std::uint64_t from =
-          (place / s.width * s.row_stride * s.kept_width + place % s.width * s.stride) *
-              s.kept_channels +
-          channel;
-      y[i] += kept[row * kept_values + from];
+      float value = x[i];
+      if (channel < s.kept_channels) {
+        const std::uint64_t from =
+            (place / s.width * s.row_stride * s.kept_width + place % s.width * s.stride) *
+                s.kept_channels +
+            channel;
+        value += kept[row * kept_values + from];
+      }
+      y[i] = a.rectify != 0 && value < 0 ? 0.0F : value;
     }
   }
 };

@@ -1,6 +1,7 @@
 // The loops of convolutions and pooling for AVX-512 (F, DQ, VL).
 #include "kernels/cpu/vector_avx512.h"
 // The bodies are written over the vector above.
+#include "kernels/cpu/base_body.h"
 #include "kernels/cpu/conv_body.h"
 // These share its pieces and tiles.
 #include "kernels/cpu/conv_gradient_body.h"

@@ -1,5 +1,5 @@
 // Convolution forward and the gradient of its input, written once over `Vector` and compiled once
-// an instruction set: include after one vector_*.h.
+// an instruction set: include after base_body.h.
 //
 // A register tile holds the sums of P places next to each other x V vectors of outputs. Under a
 // place the inputs of one row of taps lie together, so there is no im2col: for each input a tile
@@ -12,10 +12,6 @@
 namespace skep::kernels {
 namespace {
 
-using Reg = Vector::Reg;
-using Mask = Vector::Mask;
-constexpr std::size_t kLanes = Vector::kLanes;
-
 // Tiles: places x vectors, and wide ones for images of few columns. With weights and one value of x
 // they fill the registers: 32 of sixteen floats, else 16.
 constexpr std::size_t kPlaces = kLanes == 16 ? 14 : kLanes == 8 ? 6 : 5;
@@ -23,24 +19,13 @@ constexpr std::size_t kVectors = 2;
 constexpr std::size_t kWidePlaces = kLanes == 16 ? 6 : kLanes == 8 ? 4 : 3;
 constexpr std::size_t kWideVectors = kLanes == 16 ? 4 : 3;
 
-constexpr std::size_t Least(std::size_t a, std::size_t b) {
-  return a < b ? a : b;
-}
+// Inputs of a tap that packed weights are asked for ahead: those of a panel can be more than the
+// first-level cache holds.
+constexpr std::size_t kWeightsAhead = 16;
+
 constexpr std::size_t VectorsFor(std::size_t floats) {
   return (floats + kLanes - 1) / kLanes;
 }
-
-// n cut into pieces of almost equal size, each at most `largest`: no thin last tile.
-struct Pieces {
-  Pieces(std::size_t n, std::size_t largest)
-      : count((n + largest - 1) / largest),
-        size(count == 0 ? 0 : n / count),
-        longer(count == 0 ? 0 : n % count) {}
-  std::size_t Size(std::size_t i) const { return size + (i < longer ? 1 : 0); }
-  std::size_t count;
-  std::size_t size;
-  std::size_t longer;  // so many pieces, the first ones, have one more
-};
 
 std::size_t Panel(std::size_t columns, std::size_t outputs) {
   return columns <= kWidePlaces && VectorsFor(outputs) > kVectors ? kWideVectors : kVectors;
@@ -177,7 +162,10 @@ void ConvTile(const Correlation& op, const ConvTileRange& at) {
       for (std::size_t k = 0; k < op.taps.depth; ++k, x.Next(), w += V * kLanes) {
         Reg weight[V];
 #pragma GCC unroll 4
-        for (std::size_t v = 0; v < V; ++v) weight[v] = Vector::Load(w + v * kLanes);
+        for (std::size_t v = 0; v < V; ++v) {
+          weight[v] = Vector::Load(w + v * kLanes);
+          __builtin_prefetch(w + (kWeightsAhead * V + v) * kLanes);
+        }
 #pragma GCC unroll 16
         for (std::size_t p = 0; p < P; ++p) {
           const Reg value = Vector::Set(x.Value(p));

@@ -1,6 +1,7 @@
 // The loops of convolutions and pooling for any processor.
 #include "kernels/cpu/vector_portable.h"
 // The bodies are written over the vector above.
+#include "kernels/cpu/base_body.h"
 #include "kernels/cpu/conv_body.h"
 // These share its pieces and tiles.
 #include "kernels/cpu/conv_gradient_body.h"

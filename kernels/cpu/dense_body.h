@@ -1,5 +1,5 @@
-// Dense layers, written once over `Vector` and compiled once an instruction set: include after one
-// vector_*.h.
+// Dense layers, written once over `Vector` and compiled once an instruction set: include after
+// base_body.h.
 //
 // Two register tiles carry everything. A dot tile holds rows x outputs sums of products along the
 // inputs: x and W are both contiguous there, so W is read where it lies, in order. An outer tile
@@ -14,9 +14,6 @@
 namespace skep::kernels {
 namespace {
 
-using Reg = Vector::Reg;
-using Mask = Vector::Mask;
-constexpr std::size_t kLanes = Vector::kLanes;
 constexpr std::size_t kDotOutputs = 4;
 
 // Inputs of one pass of dot tiles: both operands of a tile stay in the first-level cache. Another
@@ -29,22 +26,6 @@ constexpr std::size_t kRowBlock = 48;
 constexpr std::size_t kOuterBytes = 24 * 1024;
 // Bytes of weights that are still in the second-level cache when they are passed over again.
 constexpr std::size_t kWeightBytes = 640 * 1024;
-
-constexpr std::size_t Least(std::size_t a, std::size_t b) {
-  return a < b ? a : b;
-}
-
-// n cut into pieces of almost equal size, each at most `largest`: no thin last tile.
-struct Pieces {
-  Pieces(std::size_t n, std::size_t largest)
-      : count((n + largest - 1) / largest),
-        size(count == 0 ? 0 : n / count),
-        longer(count == 0 ? 0 : n % count) {}
-  std::size_t Size(std::size_t i) const { return size + (i < longer ? 1 : 0); }
-  std::size_t count;
-  std::size_t size;
-  std::size_t longer;  // so many pieces, the first ones, have one more
-};
 
 struct DotTileRange {
   std::size_t row;

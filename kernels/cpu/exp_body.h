@@ -1,5 +1,4 @@
-// The exponential and what follows from it, written once over `Vector`: include after dense_body.h
-// or another header that names Reg.
+// The exponential and what follows from it, written once over `Vector`: include after base_body.h.
 //
 // exp and log are our own: those of the C library differ in last bits from one version to the next,
 // and these do not. "Within n units" is of the last place of the exact result, on every set. The

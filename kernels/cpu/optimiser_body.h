@@ -1,4 +1,4 @@
-// The updates of optimisers, written once over `Vector`: include after dense_body.h.
+// The updates of optimisers, written once over `Vector`: include after base_body.h.
 #pragma once
 
 #include "kernels/training_loops.h"

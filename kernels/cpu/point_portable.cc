@@ -3,7 +3,7 @@
 // Doubles and random words beside the vector above.
 #include "kernels/cpu/point_portable.h"
 // The bodies are written over both, and over the exponential.
-#include "kernels/cpu/point_base.h"
+#include "kernels/cpu/base_body.h"
 // It needs the base.
 #include "kernels/cpu/exp_body.h"
 // These need it.

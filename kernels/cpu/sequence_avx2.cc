@@ -1,7 +1,7 @@
 // The loops of sequences for AVX2 and FMA.
 #include "kernels/cpu/vector_avx2.h"
 // The bodies are written over the vector above.
-#include "kernels/cpu/sequence_base.h"
+#include "kernels/cpu/base_body.h"
 // The exponential needs the base.
 #include "kernels/cpu/exp_body.h"
 // Gates and softmax need the exponential.

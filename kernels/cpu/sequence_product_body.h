@@ -1,4 +1,4 @@
-// Products with packed panels, written once over `Vector`: include after sequence_base.h.
+// Products with packed panels, written once over `Vector`: include after base_body.h.
 //
 // A tile holds rows x two vectors of sums in registers; a step along the depth reads two vectors of
 // the panel, in order, and one value of each row. A panel of a recurrent matrix fits the
@@ -15,6 +15,9 @@ constexpr std::size_t kPanelVectors = 2;
 constexpr std::size_t kPanelColumns = kPanelVectors * kLanes;
 // Rows of a tile: with 32 registers, with 16, and with 16 where products need one of their own.
 constexpr std::size_t kTileRows = kLanes == 16 ? 12 : kLanes == 8 ? 6 : 4;
+// Steps along the depth that a panel is asked for ahead: it comes from the second-level cache, or
+// from beyond, and the next panel lies behind it.
+constexpr std::size_t kPanelAhead = 16;
 // Values of a depth that are transposed together: a cache line of each column.
 constexpr std::size_t kPackDepth = 16;
 
@@ -22,22 +25,23 @@ std::size_t VectorsOf(std::size_t columns) {
   return (columns + kLanes - 1) / kLanes;
 }
 
-// One panel: `columns` values of row k, and zeros up to whole vectors.
-void PackRowsOfPanel(const PanelPack& op, const float* from, std::size_t columns, float* to) {
-  const std::size_t vectors = VectorsOf(columns);
-  const Mask last = Vector::FirstLanes(columns - (vectors - 1) * kLanes);
+// Values that lie in rows, row by row: column_step is 1. Zeros up to whole vectors.
+void PackFromRows(const PanelPack& op) {
   for (std::size_t k = 0; k < op.depth; ++k) {
-    const float* row = from + k * op.depth_step;
-    float* out = to + k * vectors * kLanes;
-    for (std::size_t v = 0; v + 1 < vectors; ++v) {
-      Vector::Store(out + v * kLanes, Vector::Load(row + v * kLanes));
+    const float* row = op.from + k * op.depth_step;
+    for (std::size_t begin = 0; begin < op.columns; begin += kPanelColumns) {
+      const std::size_t columns = Least(kPanelColumns, op.columns - begin);
+      const std::size_t vectors = VectorsOf(columns);
+      float* to = op.panels + begin * op.panel_depth + (op.first + k) * vectors * kLanes;
+      for (std::size_t n = 0; n < columns; n += kLanes) {
+        const Mask lanes = Vector::FirstLanes(Least(kLanes, columns - n));
+        Vector::Store(to + n, Vector::Load(row + begin + n, lanes));
+      }
     }
-    const std::size_t v = (vectors - 1) * kLanes;
-    Vector::Store(out + v, Vector::Load(row + v, last));
   }
 }
 
-// Likewise, from columns that lie in rows: depth_step is 1.
+// One panel, from columns that lie in rows: depth_step is 1.
 void PackColumnsOfPanel(const PanelPack& op, const float* from, std::size_t columns, float* to) {
   const std::size_t width = VectorsOf(columns) * kLanes;
   const std::size_t whole = columns / 4 * 4;
@@ -71,15 +75,11 @@ void PackColumnsOfPanel(const PanelPack& op, const float* from, std::size_t colu
 }
 
 void PackPanels(const PanelPack& op) {
+  if (op.column_step == 1) return PackFromRows(op);
   for (std::size_t begin = 0; begin < op.columns; begin += kPanelColumns) {
     const std::size_t columns = Least(kPanelColumns, op.columns - begin);
-    const float* from = op.from + begin * op.column_step;
-    float* to = op.panels + begin * op.panel_depth + op.first * VectorsOf(columns) * kLanes;
-    if (op.column_step == 1) {
-      PackRowsOfPanel(op, from, columns, to);
-    } else {
-      PackColumnsOfPanel(op, from, columns, to);
-    }
+    PackColumnsOfPanel(op, op.from + begin * op.column_step, columns,
+                       op.panels + begin * op.panel_depth + op.first * VectorsOf(columns) * kLanes);
   }
 }
 
@@ -163,7 +163,10 @@ void SumTile(const PanelTile& at) {
   for (std::size_t k = 0; k < at.depth; ++k, b += V * kLanes, packed += R) {
     Reg values[V];
 #pragma GCC unroll 2
-    for (std::size_t v = 0; v < V; ++v) values[v] = Vector::Load(b + v * kLanes);
+    for (std::size_t v = 0; v < V; ++v) {
+      values[v] = Vector::Load(b + v * kLanes);
+      __builtin_prefetch(b + (kPanelAhead * V + v) * kLanes);
+    }
 #pragma GCC unroll 12
     for (std::size_t r = 0; r < R; ++r) {
       const Reg factor = Vector::Set(kIsPacked ? packed[r] : a[r][k]);

@@ -1,6 +1,7 @@
 // The loops of training for any processor.
 #include "kernels/cpu/vector_portable.h"
 // The bodies are written over the vector above.
+#include "kernels/cpu/base_body.h"
 #include "kernels/cpu/dense_body.h"
 #include "kernels/cpu/exp_body.h"
 // The loss needs the exponential.

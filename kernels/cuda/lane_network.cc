@@ -302,7 +302,8 @@ Status LaneNetwork::Forward(const LanePass& pass) {
                                                   .x = in.data,
                                                   .y = out.data,
                                                   .rows = lane_rows,
-                                                  .shape = ShapeOf(stage.add)}));
+                                                  .shape = ShapeOf(stage.add),
+                                                  .rectify = stage.rectify ? 1U : 0U}));
     }
   }
   return Ok();

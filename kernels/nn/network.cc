@@ -83,7 +83,8 @@ void Network::Forward(const Pass& pass, const float* x) {
     if (stage.kind == PlannedStage::Kind::kLayer) {
       layers_[i]->Forward(pass, in, ValueRows(stage.output));
     } else if (stage.kind == PlannedStage::Kind::kAdd) {
-      AddShortcut(stage.add, pass.rows, InputRows(stage.kept, x), in, ValueRows(stage.output));
+      AddShortcut(stage.add, stage.rectify, pass.rows, InputRows(stage.kept, x), in,
+                  ValueRows(stage.output));
     }
   }
 }
@@ -117,10 +118,8 @@ void Network::Backward(const Pass& pass, const float* x, const Sink& sink) {
     }
     if (stage.kind == PlannedStage::Kind::kKeep) {
       if (stage.input == 0) continue;
-      AddShortcutGradient(pass.rows, in.shape.Values(), SlotRows(stage), dy);
-      if (in.is_rectified) {
-        ApplyReluGradient(InputRows(stage.input, x), dy, pass.rows, in.shape.Values());
-      }
+      const ConstRows gate = in.is_rectified ? InputRows(stage.input, x) : ConstRows{};
+      AddShortcutGradient(pass.rows, in.shape.Values(), SlotRows(stage), gate, dy);
       continue;
     }
     const bool is_last = i == plan_.lowest_trained;

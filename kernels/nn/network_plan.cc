@@ -17,7 +17,8 @@ bool IsRelu(const model::Layer& layer) {
 bool EndsWithRelu(const model::Layer& layer) {
   return std::holds_alternative<model::DenseLayer>(layer) ||
          std::holds_alternative<model::ConvLayer>(layer) ||
-         std::holds_alternative<model::NormLayer>(layer);
+         std::holds_alternative<model::NormLayer>(layer) ||
+         std::holds_alternative<model::AddLayer>(layer);
 }
 
 std::vector<ParameterRange> TrainedRanges(const model::ModelSpec& spec) {

@@ -21,7 +21,7 @@ struct PlannedValue {
 struct PlannedStage {
   enum class Kind { kLayer, kKeep, kAdd } kind = Kind::kLayer;
   std::size_t layer = 0;   // its index in the model
-  bool rectify = false;    // kLayer: it does the ReLU behind it, too
+  bool rectify = false;    // kLayer, kAdd: it does the ReLU behind it, too
   model::AddLayer add;     // kAdd
   std::size_t slot = 0;    // kKeep, kAdd
   std::size_t input = 0;   // values

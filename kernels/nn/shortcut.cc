@@ -1,6 +1,7 @@
 #include "kernels/nn/shortcut.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace skep::kernels {
 namespace {
@@ -23,22 +24,31 @@ bool IsWhole(const model::AddLayer& add) {
   return add.stride == 1 && add.kept.channels == add.shape.channels;
 }
 
+// NaN stays NaN.
+float AtLeast(float least, float value) {
+  return value < least ? least : value;
+}
+
 }  // namespace
 
-void AddShortcut(const model::AddLayer& add, std::size_t rows, ConstRows kept, ConstRows x,
-                 Rows y) {
+void AddShortcut(const model::AddLayer& add, bool rectify, std::size_t rows, ConstRows kept,
+                 ConstRows x, Rows y) {
+  const float least = rectify ? 0 : -std::numeric_limits<float>::infinity();
   for (std::size_t r = 0; r < rows; ++r) {
     const float* from = kept.data + r * kept.stride;
     const float* in = x.data + r * x.stride;
     float* out = y.data + r * y.stride;
     if (IsWhole(add)) {
       const std::size_t values = add.shape.Values();
-      for (std::size_t i = 0; i < values; ++i) out[i] = in[i] + from[i];
+      for (std::size_t i = 0; i < values; ++i) out[i] = AtLeast(least, in[i] + from[i]);
       continue;
     }
-    std::copy_n(in, add.shape.Values(), out);
     ForEachPlace(add, [&](std::size_t at, std::size_t kept_at) {
-      for (std::size_t c = 0; c < add.kept.channels; ++c) out[at + c] += from[kept_at + c];
+      std::size_t c = 0;
+      for (; c < add.kept.channels; ++c) {
+        out[at + c] = AtLeast(least, in[at + c] + from[kept_at + c]);
+      }
+      for (; c < add.shape.channels; ++c) out[at + c] = AtLeast(least, in[at + c]);
     });
   }
 }
@@ -58,11 +68,21 @@ void KeepShortcutGradient(const model::AddLayer& add, std::size_t rows, ConstRow
   }
 }
 
-void AddShortcutGradient(std::size_t rows, std::size_t values, ConstRows slot, Rows dy) {
+void AddShortcutGradient(std::size_t rows, std::size_t values, ConstRows slot, ConstRows gate,
+                         Rows dy) {
+  // Two loops: in one, the sum would be taken behind a branch. Pieces stay in the first-level
+  // cache.
+  constexpr std::size_t kPiece = 1024;
   for (std::size_t r = 0; r < rows; ++r) {
-    const float* from = slot.data + r * slot.stride;
-    float* to = dy.data + r * dy.stride;
-    for (std::size_t i = 0; i < values; ++i) to[i] += from[i];
+    for (std::size_t begin = 0; begin < values; begin += kPiece) {
+      const std::size_t count = std::min(kPiece, values - begin);
+      const float* from = slot.data + r * slot.stride + begin;
+      float* to = dy.data + r * dy.stride + begin;
+      for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
+      if (gate.data == nullptr) continue;
+      const float* x = gate.data + r * gate.stride + begin;
+      for (std::size_t i = 0; i < count; ++i) to[i] = x[i] > 0 ? to[i] : 0;
+    }
   }
 }
 

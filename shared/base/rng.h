@@ -33,6 +33,7 @@ enum class Purpose : std::uint32_t {
   kEvaluationSample = 15,
   kPacing = 16,
   kClientOrder = 17,
+  kNetworkFault = 19,
 };
 
 // Stands for "no client" or "no round" in a counter word.

@@ -130,6 +130,10 @@ struct AdmissionConfig {
   std::uint32_t max_weight = 1U << 20U;
 };
 
+struct PersonalizationConfig {
+  std::string method = "none";  // none, fedbn
+};
+
 enum class DropoutPhase : std::uint8_t { kBefore, kTraining, kUpload, kAny };
 
 // The simulator's model of devices; everything is off by default.
@@ -167,6 +171,7 @@ struct Experiment {
   ClientTraining client;
   double server_learning_rate = 1;
   AdmissionConfig admission;
+  PersonalizationConfig personalization;
   DevicesConfig devices;
   RunConfig run;
 };

@@ -274,7 +274,7 @@ void AddWarnings(Reading& reading, Program program) {
          .hint = "leave it out, except to compare with a simulation"});
   }
   std::string ignored;
-  for (const std::string_view section : {"personalization", "devices", "attack", "run"}) {
+  for (const std::string_view section : {"devices", "attack", "run"}) {
     const auto& settings = e.settings();
     const bool is_given = std::any_of(settings.begin(), settings.end(), [&](const Setting& s) {
       return s.key->section == section && s.is_given();

@@ -221,6 +221,7 @@ Experiment FillExperiment(const Effective& e, const std::string& folder) {
   experiment.server_learning_rate = e.Number("server_optimizer.learning_rate");
   experiment.admission.max_norm = e.Number("admission.max_norm");
   experiment.admission.max_weight = WholeOr(e, "admission.max_weight", 1);
+  experiment.personalization.method = e.Text("personalization.method");
   FillDevices(e, experiment.devices);
   FillRun(e, experiment.run);
   FillLate(e, experiment);

@@ -4,6 +4,7 @@
 
 #include "shared/base/try.h"
 #include "shared/model/foreign_model.h"
+#include "shared/model/parts.h"
 #include "shared/model/safetensors.h"
 #include "shared/model/tensor_values.h"
 
@@ -56,7 +57,15 @@ Status FillAll(const ModelSpec& spec, const TensorFile& file, Params& params,
     SKEP_TRY(FillFromForeign(spec, file, params));
     NoteIntegers(file, notes);
   }
-  return CheckVariances(spec, params);
+  SKEP_TRY(CheckVariances(spec, params));
+  if (spec.layout()->private_values() == 0) return Ok();
+  FillPrivate(*spec.layout(), params.values());
+  if (notes != nullptr) {
+    notes->push_back(
+        "fedbn: every client starts its norm layers from weight 1, bias 0, mean 0 and variance 1, "
+        "whatever the initial model holds");
+  }
+  return Ok();
 }
 
 }  // namespace

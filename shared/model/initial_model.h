@@ -13,8 +13,9 @@
 namespace skep::model {
 
 // By exact names, where the file has all of the model's or no other ones; else by the usual names
-// of PyTorch. Integer tensors are skipped and named in `notes`, which may be null. SKEP-1301:
-// names, shapes or values that do not fit; SKEP-1302: no such file.
+// of PyTorch. Integer tensors are skipped and named in `notes`, which may be null. Tensors that
+// stay on the devices start as everywhere, with a note. SKEP-1301: names, shapes or values that do
+// not fit; SKEP-1302: no such file.
 [[nodiscard]] Result<Params> ReadInitialModel(const std::string& path, const ModelSpec& spec,
                                               std::vector<std::string>* notes);
 

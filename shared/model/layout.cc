@@ -107,6 +107,7 @@ Result<std::shared_ptr<const Layout>> Layout::Make(std::vector<TensorSpec> tenso
     const bool is_averaged = tensor.role == Role::kAveraged;
     if (is_averaged || tensor.role == Role::kToClient) layout->model_values_ += count;
     if (is_averaged || tensor.role == Role::kToServer) layout->update_values_ += count;
+    if (tensor.role == Role::kPrivate) layout->private_values_ += count;
   }
   layout->hash_ = HashOf(tensors);
   layout->tensors_ = std::move(tensors);

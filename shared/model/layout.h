@@ -29,6 +29,7 @@ struct TensorSpec {
   DType dtype = DType::kF32;
   std::vector<std::uint32_t> shape;  // up to 8 dimensions, each >= 1; none = one value
   Role role = Role::kAveraged;
+  float initial = 0;  // kPrivate: what every value starts from, on every device
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
   [[nodiscard]] std::uint64_t Count() const;  // product of the dimensions
@@ -45,7 +46,10 @@ class Layout {
   // Values of the tensors that a device receives (roles 1, 3) and sends back (roles 1, 4).
   [[nodiscard]] std::uint64_t model_values() const { return model_values_; }
   [[nodiscard]] std::uint64_t update_values() const { return update_values_; }
-  // SHA-256 over names, types, roles and shapes.
+  // Values of the tensors that stay on the device (role 2).
+  [[nodiscard]] std::uint64_t private_values() const { return private_values_; }
+  // SHA-256 over names, types, roles and shapes; what private tensors start from follows from
+  // these.
   [[nodiscard]] const Hash32& hash() const { return hash_; }
 
  private:
@@ -55,6 +59,7 @@ class Layout {
   std::uint64_t values_ = 0;
   std::uint64_t model_values_ = 0;
   std::uint64_t update_values_ = 0;
+  std::uint64_t private_values_ = 0;
   Hash32 hash_;
 };
 

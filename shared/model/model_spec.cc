@@ -60,4 +60,30 @@ Result<ModelSpec> ModelSpec::Parse(std::vector<std::uint32_t> input,
   return spec;
 }
 
+Result<ModelSpec> ModelSpec::WithPrivateNorms() const {
+  std::vector<TensorSpec> tensors = layout_->tensors();
+  bool has_norm = false;
+  const auto keep = [&](std::size_t tensor, float initial) {
+    tensors[tensor].role = Role::kPrivate;
+    tensors[tensor].initial = initial;
+  };
+  for (const Layer& layer : layers_) {
+    const auto* norm = std::get_if<NormLayer>(&layer);
+    if (norm == nullptr) continue;
+    has_norm = true;
+    keep(norm->weight, 1);
+    keep(norm->bias, 0);
+    if (norm->kind != NormLayer::Kind::kBatch) continue;
+    keep(norm->running_mean, 0);
+    keep(norm->running_var, 1);
+  }
+  if (!has_norm) {
+    return Error{1103, "personalization.method = \"fedbn\" needs a model with norm layers",
+                 "model.normalization = \"batch\", or \"norm batch\" in model.layers"};
+  }
+  ModelSpec spec = *this;
+  SKEP_ASSIGN(spec.layout_, Layout::Make(std::move(tensors)));
+  return spec;
+}
+
 }  // namespace skep::model

@@ -25,6 +25,11 @@ class ModelSpec {
   [[nodiscard]] static Result<ModelSpec> Parse(std::vector<std::uint32_t> input,
                                                std::vector<std::string> lines);
 
+  // The same model, in which weights, biases and running statistics of norm layers stay on the
+  // devices (role 2) and start from 1, 0, mean 0 and variance 1. Source: Li et al. 2021 (FedBN).
+  // SKEP-1103: it has no norm layer.
+  [[nodiscard]] Result<ModelSpec> WithPrivateNorms() const;
+
   [[nodiscard]] const std::vector<std::uint32_t>& input() const { return input_; }
   [[nodiscard]] std::uint32_t input_values() const { return input_values_; }  // product of `input`
   // Symbols that the inputs are numbers of, if the model starts with an embedding; else 0.

@@ -1,7 +1,8 @@
 // Params: one flat float vector bound to a Layout, and its content hash.
 //
 // The vector starts at a 64-byte boundary; tensors inside it need not be aligned. Copying copies
-// the values. Not thread-safe; published models are shared as shared_ptr<const Params>.
+// the values. Tensors that stay on the devices (role 2) start from what every device starts from,
+// the others from 0. Not thread-safe; published models are shared as shared_ptr<const Params>.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,7 @@ using FloatVector = std::vector<float, AlignedAllocator<float>>;
 
 class Params {
  public:
-  explicit Params(LayoutPtr layout) : layout_(std::move(layout)), values_(layout_->values()) {}
+  explicit Params(LayoutPtr layout);
 
   [[nodiscard]] const LayoutPtr& layout() const { return layout_; }
   [[nodiscard]] std::span<float> values() { return values_; }

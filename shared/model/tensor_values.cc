@@ -117,9 +117,10 @@ Status FillByName(const TensorFile& file, Params& params, std::vector<std::strin
   Difference difference;
   for (const FileTensor& tensor : file.tensors) {
     const auto found = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& spec) {
-      return spec.name == tensor.name && spec.role == Role::kAveraged;
+      return spec.name == tensor.name;
     });
-    if (found != specs.end()) {
+    if (found != specs.end() && found->role == Role::kPrivate) continue;
+    if (found != specs.end() && found->role == Role::kAveraged) {
       const auto index = static_cast<std::size_t>(found - specs.begin());
       SKEP_TRY(FillTensor(tensor, index, params));
       is_filled[index] = true;

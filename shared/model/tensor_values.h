@@ -34,8 +34,9 @@ struct Difference {
   [[nodiscard]] Error AsError() const;
 };
 
-// Fills every averaged tensor by its name; integers without a place are skipped and named in
-// `notes`. SKEP-1301: the others of the file must have a place, with its shape.
+// Fills every averaged tensor by its name; tensors that stay on the devices are passed over,
+// integers without a place are skipped and named in `notes`. SKEP-1301: the others of the file must
+// have a place, with its shape.
 [[nodiscard]] Status FillByName(const TensorFile& file, Params& params,
                                 std::vector<std::string>* notes);
 

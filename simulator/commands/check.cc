@@ -35,7 +35,7 @@ struct PlanFigures {
 PlanFigures FiguresOf(const Plan& plan) {
   PlanFigures figures;
   figures.parameters = plan.spec->model.layout()->values();
-  figures.model_bytes = figures.parameters * sizeof(float);
+  figures.model_bytes = plan.spec->model.layout()->model_values() * sizeof(float);
   figures.round_bytes = figures.model_bytes * plan.spec->training.invited;
   figures.data_bytes = DataBytes(*plan.prepared.data.train);
   if (plan.prepared.data.test) figures.data_bytes += DataBytes(*plan.prepared.data.test);

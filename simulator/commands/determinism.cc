@@ -14,8 +14,8 @@ namespace {
 // Keeps the model of every round.
 class ModelKeeper final : public CheckpointWriter {
  public:
-  [[nodiscard]] Status Write(std::uint32_t, const model::Params& model, bool) override {
-    models.push_back(model);
+  [[nodiscard]] Status Write(const RoundState& state) override {
+    models.push_back(state.model);
     return Ok();
   }
   std::vector<model::Params> models;

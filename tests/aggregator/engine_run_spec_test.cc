@@ -164,6 +164,36 @@ TEST_CASE("batch norm with a batch size of one is refused", "[unit]") {
   CHECK(spec.error().code == 1303);
 }
 
+TEST_CASE("fedbn keeps norm layers on the devices, and evaluates no model without them", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"dense 3", "norm batch", "dense 3"};
+  const RunSpec shared = MakeRunSpec(experiment, Inputs()).value();
+  CHECK(IsWhole(shared.model));
+  CHECK(shared.evaluation.has_test_data);
+  CHECK(PersonalNotes(shared).empty());
+  experiment.personalization.method = "fedbn";
+  const RunSpec own = MakeRunSpec(experiment, Inputs()).value();
+  CHECK_FALSE(IsWhole(own.model));
+  CHECK_FALSE(own.evaluation.has_test_data);
+  CHECK(PersonalNotes(own).size() == 2);
+  std::size_t kept = 0;
+  for (const wire::TensorSpec& tensor : own.plan.layout) {
+    const bool is_private = tensor.role == wire::TensorRole::kPrivate;
+    CHECK(is_private == (tensor.name.find("norm1.") == 0));
+    kept += is_private ? 1U : 0U;
+  }
+  CHECK(kept == 4);
+  const auto read = client::ReadTrainingPlan(own.plan);
+  REQUIRE(read.has_value());
+  CHECK(read->model.layout()->hash() == own.model.layout()->hash());
+  experiment.training.patience = 2;
+  CHECK(MakeRunSpec(experiment, Inputs()).error().code == 1103);
+  experiment.training.patience = 0;
+  experiment.model.layers = {"dense 3"};
+  CHECK(MakeRunSpec(experiment, Inputs()).error().code == 1103);
+}
+
 TEST_CASE("one output is for two classes and another loss than a softmax's", "[unit]") {
   config::Experiment experiment = Small();
   experiment.model.architecture = "layers";

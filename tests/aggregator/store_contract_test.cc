@@ -1,4 +1,7 @@
 // One suite for every implementation of the Store.
+#include <algorithm>
+#include <tuple>
+
 #include "tests/aggregator/store_fixture.h"
 
 namespace skep::aggregator::test {
@@ -239,6 +242,49 @@ TEST_CASE("a published round moves the run on and frees the bodies", "[contract]
   CheckContradiction(*under_test, MakePublish(TrainKey(), 2));
   CheckContradiction(*under_test, CloseRoundTx{TrainKey()});
   CheckContradiction(*under_test, AbandonTx{.key = TrainKey(), .reason = ""});
+}
+
+TEST_CASE("a restart knows the latest update of each client that a model includes", "[contract]") {
+  const auto under_test = AnyStore();
+  // As the same client's update of another round.
+  const auto again = [](const AttemptKey& key, std::uint8_t client, std::uint8_t number) {
+    UpdateTx tx = MakeUpdate(key, number);
+    tx.update.client = client;
+    tx.update.device = Device(static_cast<std::uint8_t>(10 * client));
+    return tx;
+  };
+  OpenRoundTx second = MakeOpen(TrainKey(2), ModelHash(2));
+  second.round.opened = 2000;
+  under_test->Must({StartRunTx{MakeRun()}, OpenRoundTx{MakeOpen(TrainKey())},
+                    UpdateTx{MakeUpdate(TrainKey(), 1)}, UpdateTx{MakeUpdate(TrainKey(), 2)}});
+  CHECK(under_test->store().Load().value().runs.at(0).contributions.empty());
+  under_test->Must({CloseRoundTx{TrainKey()}, PublishTx{MakePublish(TrainKey(), 2)},
+                    OpenRoundTx{second}, again(TrainKey(2), 2, 4)});
+  const auto look = [&] {
+    under_test->Reopen();
+    std::vector<std::tuple<ClientNumber, UpdateId, WallMs>> found;
+    for (const ContributionRow& row : under_test->store().Load().value().runs.at(0).contributions) {
+      found.emplace_back(row.client, row.update, row.opened);
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  using Rows = std::vector<std::tuple<ClientNumber, UpdateId, WallMs>>;
+  const Rows before{{1, MakeId<UpdateId>(0x41), 1000}, {2, MakeId<UpdateId>(0x42), 1000}};
+  CHECK(look() == before);
+  under_test->Must({AbandonTx{.key = TrainKey(2),
+                              .code = 2201,
+                              .reason = "too few reports",
+                              .next_attempt = 2,
+                              .abandoned_in_a_row = 1}});
+  CHECK(look() == before);
+  second = MakeOpen(TrainKey(2, 2), ModelHash(2));
+  second.round.opened = 3000;
+  PublishTx publish = MakePublish(TrainKey(2, 2), 2);
+  publish.next_round = 3;
+  under_test->Must({OpenRoundTx{second}, again(TrainKey(2, 2), 2, 5), CloseRoundTx{TrainKey(2, 2)},
+                    PublishTx{publish}});
+  CHECK(look() == Rows{{1, MakeId<UpdateId>(0x41), 1000}, {2, MakeId<UpdateId>(0x45), 3000}});
 }
 
 TEST_CASE("an abandoned attempt keeps the model and opens the round again", "[contract]") {

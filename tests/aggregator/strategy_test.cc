@@ -62,6 +62,22 @@ TEST_CASE("the server learning rate scales the step", "[unit]") {
   CHECK(strategy->Finish(ScalarModel(spec, 2)).value().values()[0] == 2.5F);
 }
 
+TEST_CASE("a running variance that the server's rate brings below 0 becomes 0", "[unit]") {
+  RunSpec spec = Scalar(2.0);
+  spec.model = model::ModelSpec::Parse({1}, {"norm batch", "dense 1 nobias"}).value();
+  // weight, bias, mean and variance of the norm, then the dense weight.
+  model::Params model(spec.model.layout());
+  model.values()[3] = 1;
+  const auto strategy = MakeStrategy(spec);
+  strategy->Begin();
+  const std::array<float, 5> update{-1, -1, -1, -0.75, -1};
+  strategy->Accumulate(update, 1);
+  const model::Params next = strategy->Finish(model).value();
+  CHECK(next.values()[2] == -2);
+  CHECK(next.values()[3] == 0);
+  CHECK(next.values()[4] == -2);
+}
+
 TEST_CASE("neither order nor grouping of updates changes a bit", "[unit]") {
   const RunSpec spec = *test::SmallRun({});
   const std::size_t values = test::SmallModel().values().size();

@@ -146,5 +146,95 @@ TEST_CASE("errors of the trainer and a model of another size pass through", "[un
   CHECK(run(start).error().code == 2218);
 }
 
+// A plan whose norm layer stays on the device; the model that travels holds 1, 2, 3, ...
+StartTraining MakeOwnStart(wire::TaskKind kind = wire::TaskKind::kTrain) {
+  wire::Plan plan = MakePlan();
+  const auto model =
+      model::ModelSpec::Parse({4}, {"norm batch", "dense 3"}).value().WithPrivateNorms().value();
+  plan.layout.clear();
+  for (const model::TensorSpec& tensor : model.layout()->tensors()) {
+    plan.layout.push_back({.name = tensor.name,
+                           .dtype = static_cast<wire::TensorType>(tensor.dtype),
+                           .shape = tensor.shape,
+                           .role = static_cast<wire::TensorRole>(tensor.role)});
+  }
+  plan.params.back().text = "norm batch";
+  plan.params.push_back({.key = "model.layer.0002", .number = 0, .text = "dense 3"});
+  StartTraining start = MakeStart(kind);
+  start.wire_plan = std::make_shared<const wire::Plan>(plan);
+  start.plan = std::make_shared<const TrainingPlan>(ReadTrainingPlan(plan).value());
+  std::vector<float> values(15);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
+  const BytesView bytes = AsBytes(std::span<const float>(values));
+  start.model.bytes = std::make_shared<const Bytes>(bytes.begin(), bytes.end());
+  start.model.sha256 = Sha256::Of(bytes);
+  return start;
+}
+
+std::vector<float> Floats(const Bytes& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST_CASE("private tensors are put in before training and taken out after it, never sent",
+          "[unit]") {
+  Run run;
+  StartTraining start = MakeOwnStart();
+  const PendingUpdate first = run(start).value();
+  CHECK(Floats(*first.body.bytes) == std::vector<float>(15, 1.0F));
+  REQUIRE(first.own != nullptr);
+  // AddOne adds 1 to weight 1, bias 0, mean 0 and variance 1.
+  CHECK(Floats(*first.own) == std::vector<float>{2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2});
+  start.own = first.own;
+  const PendingUpdate second = run(start).value();
+  CHECK(*second.body.bytes == *first.body.bytes);
+  CHECK(Floats(*second.own) == std::vector<float>{3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3});
+}
+
+TEST_CASE("an evaluation is of the personal model, and keeps nothing", "[unit]") {
+  Run run;
+  StartTraining start = MakeOwnStart(wire::TaskKind::kEvaluate);
+  CHECK(run(start).value().own == nullptr);
+  CHECK(run.trainer.evaluated == 1);  // norm1.weight comes first
+  const std::vector<float> own(16, 7.0F);
+  const BytesView bytes = AsBytes(std::span<const float>(own));
+  start.own = std::make_shared<const Bytes>(bytes.begin(), bytes.end());
+  CHECK(run(start).value().own == nullptr);
+  CHECK(run.trainer.evaluated == 7);
+}
+
+TEST_CASE("private tensors that are not finite fail the task: nobody else would see them",
+          "[unit]") {
+  Run run;
+  run.trainer.spoil = std::numeric_limits<float>::quiet_NaN();  // of norm1.weight
+  CHECK(run(MakeOwnStart()).error().code == 7406);
+}
+
+TEST_CASE("a plan whose private tensors are not its norm layers' is declined", "[unit]") {
+  wire::Plan plan = *MakeOwnStart().wire_plan;
+  plan.layout.back().role = wire::TensorRole::kPrivate;  // fc1.bias
+  CHECK(ReadTrainingPlan(plan).error().code == 2219);
+  plan = MakePlan();
+  plan.layout.back().role = wire::TensorRole::kPrivate;
+  CHECK(ReadTrainingPlan(plan).error().code == 2219);
+  plan = *MakeOwnStart().wire_plan;
+  plan.layout.front().role = wire::TensorRole::kAveraged;
+  CHECK(ReadTrainingPlan(plan).error().code == 2219);
+}
+
+TEST_CASE("of several private states the one that was included is gone on from", "[unit]") {
+  PrivateHistory history;
+  const auto tensors = [](std::uint8_t value) { return std::make_shared<const Bytes>(4, value); };
+  CHECK(history.GoOnFrom(std::nullopt) == nullptr);
+  history.Keep(MakeId<UpdateId>(1), tensors(1));
+  history.Keep(MakeId<UpdateId>(2), tensors(2));
+  CHECK(*history.GoOnFrom(MakeId<UpdateId>(1)) == *tensors(1));
+  CHECK(history.Of(MakeId<UpdateId>(2)) == nullptr);
+  CHECK(*history.GoOnFrom(MakeId<UpdateId>(1)) == *tensors(1));
+  CHECK(history.GoOnFrom(MakeId<UpdateId>(3)) == nullptr);
+  CHECK(history.GoOnFrom(MakeId<UpdateId>(1)) == nullptr);
+}
+
 }  // namespace
 }  // namespace skep::client::test

@@ -1,4 +1,5 @@
 // Losses, optimisers, shortcuts.
+#include <algorithm>
 #include <array>
 
 #include "tests/gpu/operations.h"
@@ -220,8 +221,11 @@ void TrySgdStep(Bench& b, std::uint64_t n) {
 }
 
 void TryAdamStep(Bench& b, std::uint64_t n) {
-  const Update u(b, n);
+  Update u(b, n);
   const std::vector<std::uint32_t> steps{1, 2, 30};
+  // The first step of a task, where the moments are but a share of the gradient.
+  std::fill_n(u.first.begin(), u.stride, 0.0F);
+  std::fill_n(u.second.begin(), u.stride, 0.0F);
   const body::AdamStep::Args args{.params = b.Put(u.params),
                                   .gradient = b.Put(u.gradient),
                                   .first = b.Put(u.first),
@@ -244,14 +248,17 @@ void TryAdamStep(Bench& b, std::uint64_t n) {
   const Floats got_second = b.Take(args.second, u.params.size());
   const Bound beta1 = 0.9F;
   const Bound beta2 = 0.999F;
+  // As on the processor, not 1 minus the floats above.
+  const Bound rest1 = static_cast<float>(1 - 0.9);
+  const Bound rest2 = static_cast<float>(1 - 0.999);
   for (std::uint64_t i = 0; i < u.params.size(); ++i) {
     const double count = steps[i / u.stride];
     const Bound step_size(0.01F / (1 - std::pow(0.9, count)), 1);
     const Bound root_scale(1 / std::sqrt(1 - std::pow(0.999, count)), 40);
     const Bound param = u.params[i];
     const Bound g = Bound(u.gradient[i]) * Bound(u.scale[i / u.stride]) + Bound(0.02F) * param;
-    const Bound first = beta1 * Bound(u.first[i]) + (Bound(1) - beta1) * g;
-    const Bound second = beta2 * Bound(u.second[i]) + (Bound(1) - beta2) * g * g;
+    const Bound first = beta1 * Bound(u.first[i]) + rest1 * g;
+    const Bound second = beta2 * Bound(u.second[i]) + rest2 * g * g;
     const Bound next =
         param * Bound(0.999F) - step_size * first / (root_scale * Root(second) + Bound(1e-8F));
     const bool moves = u.Moves(i, n);
@@ -281,19 +288,29 @@ std::uint64_t KeptFor(std::uint64_t at) {
   return channel < 2 ? (line * 3 + column) * 2 + channel : kKept;
 }
 
-void TryAddShortcut(Bench& b, std::uint64_t n) {
+void TryAddShortcutOf(Bench& b, std::uint64_t n, bool rectify) {
   const std::uint64_t rows = (n + kResult - 1) / kResult;
   const Floats kept = b.Random(rows * kKept);
   const Floats x = b.Random(rows * kResult);
   const auto y = b.Put(Floats(rows * kResult));
-  b.Launch<body::AddShortcut>(
-      b.Loop(), {.kept = b.Put(kept), .x = b.Put(x), .y = y, .rows = rows, .shape = kShortcut});
+  b.Launch<body::AddShortcut>(b.Loop(), {.kept = b.Put(kept),
+                                         .x = b.Put(x),
+                                         .y = y,
+                                         .rows = rows,
+                                         .shape = kShortcut,
+                                         .rectify = rectify ? 1U : 0U});
   const Floats got = b.Take(y, rows * kResult);
   for (std::uint64_t i = 0; i < got.size(); ++i) {
     const std::uint64_t from = KeptFor(i % kResult);
     const Bound more = from == kKept ? 0 : kept[i / kResult * kKept + from];
-    b.Compare("y", i, got[i], Bound(x[i]) + more);
+    const Bound sum = Bound(x[i]) + more;
+    b.Compare("y", i, got[i], rectify && sum.value < 0 ? Bound(0) : sum);
   }
+}
+
+void TryAddShortcut(Bench& b, std::uint64_t n) {
+  TryAddShortcutOf(b, n, false);
+  TryAddShortcutOf(b, n, true);
 }
 
 void TryKeepShortcutGradient(Bench& b, std::uint64_t n) {

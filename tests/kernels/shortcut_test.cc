@@ -1,5 +1,9 @@
 #include "kernels/nn/shortcut.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "tests/kernels/point_reference.h"
 #include "tests/kernels/reference.h"
 #include "tests/support/catch.h"
@@ -26,8 +30,35 @@ TEST_CASE("a shortcut with stride takes every second row and column", "[unit]") 
   for (std::size_t i = 0; i < 15; ++i) kept[i] = static_cast<float>(i);
   const std::vector<float> x(12, 100);
   std::vector<float> y(12);
-  AddShortcut(add, 1, {kept.data(), 15}, {x.data(), 12}, {y.data(), 12});
+  AddShortcut(add, false, 1, {kept.data(), 15}, {x.data(), 12}, {y.data(), 12});
   CHECK(y == std::vector<float>{100, 100, 102, 100, 104, 100, 110, 100, 112, 100, 114, 100});
+}
+
+TEST_CASE("a shortcut does the ReLU behind it, and leaves NaN", "[unit]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::uint32_t kept_channels : {1U, 3U}) {
+    const model::AddLayer add = ImageAdd(1, 2, 1, kept_channels, 3);
+    const std::vector<float> kept(std::size_t{2} * kept_channels, -5);
+    const std::vector<float> x{7, -7, nan, nan, 7, 4};
+    std::vector<float> y(6);
+    AddShortcut(add, true, 1, {kept.data(), kept.size()}, {x.data(), 6}, {y.data(), 6});
+    const float added = kept_channels == 3 ? -5 : 0;
+    CHECK(y[0] == 2);
+    CHECK(y[1] == 0);
+    CHECK(std::isnan(y[2]));
+    CHECK(std::isnan(y[3]));
+    CHECK(y[4] == 7 + added);
+    CHECK(y[5] == std::max(0.0F, 4 + added));
+  }
+}
+
+TEST_CASE("the gradient of a shortcut passes where the kept value is above 0", "[unit]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> slot{1, 2, 3, 4};
+  const std::vector<float> gate{-1, 0, nan, 1e-30F};
+  std::vector<float> dy{10, 10, 10, 10};
+  AddShortcutGradient(2, 2, ConstRows{slot.data(), 2}, {gate.data(), 2}, {dy.data(), 2});
+  CHECK(dy == std::vector<float>{0, 0, 0, 14});
 }
 
 TEST_CASE("the gradient of a shortcut goes back to where it came from", "[unit]") {
@@ -43,7 +74,7 @@ TEST_CASE("the gradient of a shortcut goes back to where it came from", "[unit]"
       auto d = test::RandomFloats(kRows * values, 2);
       const std::vector<float> zero(kRows * values);
       std::vector<float> y(kRows * values);
-      AddShortcut(add, kRows, {kept.data(), kept_values}, {zero.data(), values},
+      AddShortcut(add, false, kRows, {kept.data(), kept_values}, {zero.data(), values},
                   {y.data(), values});
       // A slot may be wider than this shortcut.
       const std::size_t slot_stride = kept_values + 3;
@@ -61,7 +92,7 @@ TEST_CASE("the gradient of a shortcut goes back to where it came from", "[unit]"
       INFO("stride " << stride << ", size " << size);
       CHECK(std::abs(forward - backward) < 1e-9);
       CHECK(slot[kept_values] == 77);
-      AddShortcutGradient(kRows, kept_values, Rows{slot.data(), slot_stride},
+      AddShortcutGradient(kRows, kept_values, Rows{slot.data(), slot_stride}, {},
                           {slot.data(), slot_stride});
       CHECK(slot[0] == 2 * (stride > 0 ? d[0] : 0));
     }

@@ -31,6 +31,8 @@ EDGES = {
     "kernels/codec": ("shared/base", "shared/model", "kernels"),
     "client": TRAINING,
     "client/agent": TRAINING + ("client", "shared/net"),
+    # Linked into tests of anything: as little as possible, and its own sockets instead of Asio.
+    "client/faultproxy": ("shared/base", "shared/config"),
     "client/embed": TRAINING + ("client", "client/agent", "shared/net"),
     "aggregator": CORE_BELOW,
     "aggregator/server": CORE_BELOW + ("aggregator", "aggregator/dashboard", "shared/net"),
@@ -41,7 +43,7 @@ EDGES = {
 FREE = ("tests", "benchmarks", "examples")
 DRIVERS = r"client/agent/|client/embed/|aggregator/server/"
 NOBODY = r"(?!)"
-MAINS = r"(?:client/agent|aggregator/server|simulator)/main\.cc$"
+MAINS = r"(?:client/agent|client/faultproxy|aggregator/server|simulator)/main\.cc$"
 
 # (what, pattern of the include, pattern of the files that may have it); the first row that fits decides
 THIRD_PARTY = (
@@ -64,7 +66,7 @@ THIRD_PARTY = (
     ("the interface for applications", r"skep/", r"client/embed/"),
     ("fmt", r"fmt/", r"(?!kernels/cuda/|kernels/body/)"),
     ("Catch2", r"catch2/", r"tests/support/"),
-    ("sockets", r"(?:sys/(?:socket|un|epoll)|netinet/.*|netdb|net/.*)\.h$", r"shared/net/|" + DRIVERS),
+    ("sockets", r"(?:sys/(?:socket|un|epoll)|netinet/.*|netdb|net/.*)\.h$", r"shared/net/|client/faultproxy/|" + DRIVERS),
     ("stacks of fibres, and what sanitizers know of them", r"ucontext\.h$|sanitizer/", r"tests/emulator/"),
     ("processor intrinsics", r"(?:[a-z]*mmintrin|cpuid|x86intrin|arm_neon)\.h$", r"kernels/|shared/base/"),
 )

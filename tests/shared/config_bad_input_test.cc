@@ -193,6 +193,10 @@ TEST_CASE("what this build lacks is named with what it has", "[unit]") {
        "e.toml:2:11: \"secure_aggregation.enabled\" = true is not in this build; it has false"},
       {"[privacy]\nmechanism = \"dp_sgd\"\n", 1019,
        "e.toml:2:13: \"privacy.mechanism\" = \"dp_sgd\" is not in this build; it has \"none\""},
+      {"[personalization]\nmethod = \"ditto\"\n", 1019,
+       "e.toml:2:10: \"personalization.method\" = \"ditto\" is not in this build; it has \"none\" "
+       "or "
+       "\"fedbn\""},
       {"[devices]\ntrain_watts = 3\n", 1019,
        "e.toml:2:15: \"devices.train_watts\" is not in this build"},
   };

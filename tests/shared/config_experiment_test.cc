@@ -171,6 +171,14 @@ TEST_CASE("the aggregator ignores the simulator's sections with one note and war
                              "note: [devices], [run]: for the simulator; checked, then ignored\n"});
 }
 
+TEST_CASE("fedbn is for both programs, other methods are not in this build", "[unit]") {
+  const std::string fedbn = "[personalization]\nmethod = \"fedbn\"\n";
+  const auto loaded = Load(fedbn, {.sets = {}, .program = Program::kAggregator});
+  CHECK(loaded.value.personalization.method == "fedbn");
+  CHECK(loaded.notes.empty());
+  CHECK(Load("").value.personalization.method == "none");
+}
+
 TEST_CASE("the aggregator's seed is drawn unless it is given, and never splits the data",
           "[unit]") {
   auto drawn = Load("", {.sets = {}, .program = Program::kAggregator});

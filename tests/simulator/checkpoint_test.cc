@@ -40,7 +40,8 @@ void Publish(Checkpoints& checkpoints, const std::vector<double>& accuracies) {
     RoundRecord round = SampleRound(i + 1);
     round.metrics = {{"test/accuracy", accuracies[i]}};
     checkpoints.On(round);
-    REQUIRE(checkpoints.Write(i + 1, ModelOf(static_cast<float>(i + 1)), false).has_value());
+    const model::Params model = ModelOf(static_cast<float>(i + 1));
+    REQUIRE(checkpoints.Write({.round = i + 1, .model = model}).has_value());
   }
 }
 
@@ -144,7 +145,7 @@ TEST_CASE("a file of the run that failed ends it at the next checkpoint", "[unit
   Checkpoints checkpoints(RulesIn(folder), recording, [] {
     return Status(Error{4001, "disk full", ""});
   });
-  const Status written = checkpoints.Write(1, ModelOf(1), false);
+  const Status written = checkpoints.Write({.round = 1, .model = ModelOf(1)});
   REQUIRE_FALSE(written.has_value());
   CHECK(written.error().code == 4001);
   CHECK(CheckpointRounds(folder.path().string()).empty());

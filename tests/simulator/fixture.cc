@@ -56,6 +56,7 @@ ResumePoint PointAfter(const Outcome& outcome, std::uint32_t round) {
   ResumePoint point;
   point.round = round;
   point.model = outcome.checkpoints.models.at(round - 1);
+  point.own = outcome.checkpoints.own.at(round - 1);
   for (const RoundRecord& record : outcome.recording.rounds) {
     if (record.published && record.round <= round)
       point.published.push_back(

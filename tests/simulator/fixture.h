@@ -55,13 +55,15 @@ struct Recording final : public Recorder {
 // Keeps the model of every round, and fails at `fail_at` if that is not 0.
 class MemoryCheckpoints final : public CheckpointWriter {
  public:
-  [[nodiscard]] Status Write(std::uint32_t round, const model::Params& model, bool) override {
-    if (round == fail_at) return Error{4001, "no space left", ""};
-    models.push_back(std::make_shared<const model::Params>(model));
+  [[nodiscard]] Status Write(const RoundState& state) override {
+    if (state.round == fail_at) return Error{4001, "no space left", ""};
+    models.push_back(std::make_shared<const model::Params>(state.model));
+    own.push_back(state.own);
     return Ok();
   }
   std::uint32_t fail_at = 0;
   std::vector<model::ParamsPtr> models;  // of rounds 1, 2, ... since the start or the resume
+  std::vector<OwnStates> own;            // likewise: what clients keep for themselves
 };
 
 struct Outcome {

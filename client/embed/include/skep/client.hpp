@@ -147,8 +147,7 @@ class Task : public TaskView {
   }
   // Share of the work done, 0 ... 1 or -1, and the latest loss or NaN.
   void progress(double fraction, double loss) { skep_task_progress(task_, fraction, loss); }
-  // A result such as "accuracy"; at most 32 names, and only those that the plan lists leave the
-  // device.
+  // A result such as "accuracy", at most 32. Only names that the plan lists leave the device.
   Status metric(const char* name, double value) { return skep_task_metric(task_, name, value); }
 
  private:
@@ -182,8 +181,7 @@ struct Trainer {
                           std::uint64_t& num_examples) = 0;
 };
 
-// The elements of a tensor of type F32. Throws std::invalid_argument, which names it, if it is of
-// another type.
+// The elements of a tensor of type F32. Throws std::invalid_argument with its name if it is not.
 [[nodiscard]] inline std::span<float> floats(Tensor& tensor) {
   if (tensor.dtype != SKEP_F32)
     throw std::invalid_argument(std::string(tensor.name) + " is not of type F32");

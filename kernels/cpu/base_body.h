@@ -1,4 +1,4 @@
-// What the bodies of sequence loops share: include after one vector_*.h.
+// What the bodies of all loops share: include after one vector_*.h.
 #pragma once
 
 #include <cstddef>
