@@ -110,9 +110,9 @@ Result<TrainReport> BuiltInTrainer::TrainFrom(const TrainingPlan& plan, const Ta
   Progress progress;
   batches_.Begin(RulesOf(plan), task, source);
   while (true) {
-    SKEP_TRY(PassIf(gate));
     SKEP_ASSIGN(const StreamBatches::View batch, batches_.Next());
     if (batch.rows == 0) break;
+    SKEP_TRY(PassIf(gate));
     SKEP_TRY(CheckBatch(plan, batch.rows));
     if (batches_.starts_epoch()) progress = {};
     const double loss =
@@ -149,9 +149,9 @@ Result<EvaluationReport> BuiltInTrainer::EvaluateFrom(const TrainingPlan& plan,
   batches_.Begin(rules, task, source);
   kernels::Evaluation sums;
   while (true) {
-    SKEP_TRY(PassIf(gate));
     SKEP_ASSIGN(const StreamBatches::View piece, batches_.Next());
     if (piece.rows == 0) break;
+    SKEP_TRY(PassIf(gate));
     const kernels::Evaluation part = network.Evaluate(params, {piece.x, piece.y, piece.rows});
     sums.loss_sum += part.loss_sum;
     sums.counted += part.counted;

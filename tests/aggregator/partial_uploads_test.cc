@@ -139,8 +139,8 @@ TEST_CASE("a file is kept up to its first unsound record", "[unit]") {
 TEST_CASE("what is old or no partial upload is removed at the start", "[unit]") {
   World world;
   REQUIRE(world.files.Append(DeviceOf(1), BeginOf(1), 0, BodyOf(10)));
-  world.folder.Write("partial/notes.txt", "hello");
-  world.folder.Write("partial/" + DeviceOf(2).Hex() + ".part", "SKPU");
+  (void)world.folder.Write("partial/notes.txt", "hello");
+  (void)world.folder.Write("partial/" + DeviceOf(2).Hex() + ".part", "SKPU");
   PartialUploads tomorrow = world.Restarted();
   const WallMs now = ReadClock().wall;
   CHECK(tomorrow.Open(now).value().size() == 1);

@@ -126,7 +126,7 @@ TEST_CASE("the same update id with other content is 2111 and ends the session", 
 struct LongUpload {
   explicit LongUpload(TestServer& to) : server(to), devices(server.Enrol(1)) {
     auto request = server.Request(1, 1);
-    request.sets = {"model.architecture=mlp", "model.hidden=[16000]"};
+    request.sets = {"model.architecture=mlp", "model.hidden=[240,240]"};
     const auto started = server.server().StartRun(request);
     REQUIRE(started.has_value());
     body.resize(started.value().update_bytes);
@@ -151,7 +151,7 @@ struct LongUpload {
     device().SendBody(begin.transfer_id, body, offset);
     CHECK(device().peer().Expect<wire::UpdateAck>().disposition == wire::Disposition::kAccepted);
     REQUIRE(server.Until(HasFinished));
-    CHECK(server.server().FindRun("demo").value().rounds.front().counts.ok == 1);
+    CHECK(server.server().FindRun("demo").value().rounds.front().counts->ok == 1);
   }
   // Files of partial uploads.
   [[nodiscard]] std::size_t Kept() const {
@@ -229,8 +229,9 @@ TEST_CASE("a body that is all there is checked without another byte", "[unit]") 
   {
     PartialUploads files(server.folder() + "/partial", 64 << 20);
     REQUIRE(files.Open(ReadClock().wall).has_value());
-    const crypto::DeviceIdentity identity = upload.device().certificate().Device().value();
-    REQUIRE(files.Append(identity.device, upload.begin, 0, upload.body));
+    const DeviceId device =
+        upload.device().certificate().IdentityIn(server.federation()).value().device;
+    REQUIRE(files.Append(device, upload.begin, 0, upload.body));
   }
   server.Kill();
   server.Start();
