@@ -1,4 +1,5 @@
 // Whole runs whose clients train in lanes of the emulated device.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -25,9 +26,12 @@ DeviceChooser Chooser(std::uint64_t bytes = std::uint64_t{1} << 30U,
 
 Plan PlanOn(const ExperimentFolder& folder, const DeviceChooser& choose,
             std::vector<std::string> sets = {}) {
-  sets.insert(sets.end(),
-              {"training.clients_per_round=9", "client.local_epochs=2", "model.architecture=layers",
-               "model.layers=[\"dense 6\", \"relu\", \"dense 2\"]"});
+  const bool has_layers = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
+    return set.starts_with("model.layers=");
+  });
+  if (!has_layers) sets.emplace_back("model.layers=[\"dense 6\", \"relu\", \"dense 2\"]");
+  sets.insert(sets.end(), {"training.clients_per_round=9", "client.local_epochs=2",
+                           "model.architecture=layers"});
   auto prepared = Prepare({.file = folder.path("experiment.toml"), .sets = sets, .folder = ""});
   if (!prepared.has_value()) FAIL(prepared.problems().front().message);
   auto plan = MakePlan(std::move(prepared).value(), RunId{}, choose);
@@ -48,7 +52,10 @@ Outcome RunWith(const ExperimentFolder& folder, std::uint32_t lanes,
 TEST_CASE("a run gives the same model and metrics for 1, 7 and all clients at once", "[unit]") {
   const ExperimentFolder folder;
   for (const std::vector<std::string>& sets :
-       {std::vector<std::string>{}, {"client.optimizer=adam", "client.batch_size=3"}}) {
+       {std::vector<std::string>{},
+        {"client.optimizer=adam", "client.batch_size=3"},
+        {"model.layers=[\"dense 6\", \"norm batch\", \"relu\", \"dropout 0.2\", \"dense 2\"]",
+         "client.batch_tail=merge"}}) {
     const Outcome one = RunWith(folder, 1, sets);
     REQUIRE(one.end.state == EndState::kFinished);
     for (const std::uint32_t lanes : {7U, 9U}) {
