@@ -263,7 +263,8 @@ TEST_CASE("a restart knows the latest update of each client that a model include
   const auto look = [&] {
     under_test->Reopen();
     std::vector<std::tuple<ClientNumber, UpdateId, WallMs>> found;
-    for (const ContributionRow& row : under_test->store().Load().value().runs.at(0).contributions) {
+    const StoreSnapshot snapshot = under_test->store().Load().value();
+    for (const ContributionRow& row : snapshot.runs.at(0).contributions) {
       found.emplace_back(row.client, row.update, row.opened);
     }
     std::sort(found.begin(), found.end());
