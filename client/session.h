@@ -98,11 +98,13 @@ struct SendBody {
   std::uint64_t offset = 0;
   std::uint32_t chunk_bytes = 0;
 };
-// Receive that transfer into memory or a file; `size` bytes in all.
+// Receive that transfer into memory or a file; `size` bytes in all, of which the first `offset` are
+// here already (Device::HeldOf).
 struct ReceiveBody {
   std::uint32_t transfer_id = 0;
   std::uint64_t size = 0;
   Hash32 sha256;
+  std::uint64_t offset = 0;
 };
 struct StartTraining {
   wire::Manifest manifest;
@@ -176,6 +178,11 @@ class Device {
   }
   virtual void KeepTrainingPlan(const Hash32&, std::shared_ptr<const TrainingPlan>) {}
   [[nodiscard]] virtual std::optional<Body> CachedModel(const Hash32& sha256) = 0;
+  // How many bytes of the beginning of this model are here, from a download that was cut off. Its
+  // answer holds until the ReceiveBody that follows.
+  [[nodiscard]] virtual std::uint64_t HeldOf(const Hash32&) { return 0; }
+  // They were not the beginning of that model.
+  virtual void DropHeld(const Hash32&) {}
 };
 
 // The highest task of a run that this device was offered, with the statement that proves it.

@@ -35,6 +35,7 @@ struct Deciding {
 struct Downloading {
   Task task;
   std::uint32_t transfer_id = 0;
+  std::uint64_t offset = 0;  // from where it was asked for
   bool has_begun = false;
 };
 struct Training {

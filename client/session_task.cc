@@ -22,11 +22,14 @@ void Session::Impl::RequestModel() {
   auto& downloading = std::get<Downloading>(phase_);
   downloading.transfer_id = ++last_transfer_;
   downloading.has_begun = false;
+  const wire::Manifest& manifest = downloading.task.manifest;
+  const std::uint64_t held = device_.HeldOf(manifest.model_sha256);
+  downloading.offset = held <= manifest.model_bytes ? held : 0;
   repeat_timer_ = 0;
   Say(wire::DownloadRequest{.transfer_id = downloading.transfer_id,
                             .kind = wire::DownloadKind::kModel,
-                            .sha256 = downloading.task.manifest.model_sha256,
-                            .offset = 0});
+                            .sha256 = manifest.model_sha256,
+                            .offset = downloading.offset});
   ArmDeadline(kNoByte);
 }
 
@@ -37,7 +40,7 @@ void Session::Impl::On(const wire::DownloadBegin& begin) {
     if (!IsOldTransfer(begin.transfer_id)) Contradiction("a download that was not asked for");
     return;
   }
-  if (downloading->has_begun || begin.offset != 0 ||
+  if (downloading->has_begun || begin.offset != downloading->offset ||
       begin.size != downloading->task.manifest.model_bytes) {
     Contradiction("a download that is not the model of the manifest");
     return;
@@ -47,8 +50,8 @@ void Session::Impl::On(const wire::DownloadBegin& begin) {
     return;
   }
   downloading->has_begun = true;
-  out_.emplace_back(
-      ReceiveBody{begin.transfer_id, begin.size, downloading->task.manifest.model_sha256});
+  out_.emplace_back(ReceiveBody{begin.transfer_id, begin.size,
+                                downloading->task.manifest.model_sha256, begin.offset});
   ArmDeadline(kNoByte + std::chrono::seconds(begin.size / kSlowestBytesPerSecond));
 }
 
@@ -58,10 +61,16 @@ void Session::Impl::On(const ModelArrived& arrived) {
       arrived.transfer_id != downloading->transfer_id) {
     return;
   }
-  Task task = std::move(downloading->task);
+  const wire::Manifest& manifest = downloading->task.manifest;
   const bool is_right = arrived.body.bytes != nullptr &&
-                        arrived.body.bytes->size() == task.manifest.model_bytes &&
-                        arrived.body.sha256 == task.manifest.model_sha256;
+                        arrived.body.bytes->size() == manifest.model_bytes &&
+                        arrived.body.sha256 == manifest.model_sha256;
+  if (!is_right && downloading->offset > 0) {
+    // What was kept was not sound: all of it once more.
+    device_.DropHeld(manifest.model_sha256);
+    return RequestModel();
+  }
+  Task task = std::move(downloading->task);
   if (!is_right) {
     const wire::TaskRef ref = task.Ref();
     return FailTask(ref, Error{2218, "the model is not the one that the manifest names", ""});

@@ -22,6 +22,10 @@ constexpr Nanoseconds kNotEligiblePause = std::chrono::seconds(60);
 constexpr WallMs kDayMs = WallMs{24} * 3600 * 1000;
 constexpr std::uint32_t kSignalExit = 128;
 
+// A model goes to the file of its part in steps of this size, and with what is there when its
+// connection is lost.
+constexpr std::size_t kKeepEvery = std::size_t{1} << 20U;
+
 // What a model costs in memory while it is trained: received, trained, difference, update,
 // momentum.
 constexpr std::uint64_t kCopiesOfModel = 5;
@@ -50,7 +54,8 @@ Agent::Agent(AgentSettings settings, Storage& storage, Identity& identity, State
       state_(state),
       loop_(loop),
       log_(log),
-      device_(identity, [&loop] { return loop.Clock().wall; }) {}
+      part_(storage, settings_.config.limits.storage / 2),
+      device_(identity, part_, [&loop] { return loop.Clock().wall; }) {}
 
 Agent::~Agent() {
   if (job_ != nullptr) job_->gate.Stop();
@@ -264,9 +269,10 @@ void Agent::OnMessage(wire::Message message) {
   Feed(client::ServerMessage{std::move(message)});
   if (has_no_work && session_->state() == client::SessionState::kReady) GiveBack();
   if (begun != 0) DropUnwanted(begun);
-  if (download_ && session_->state() != client::SessionState::kDownloading) {
+  if (download_ && !outcome_ && session_->state() != client::SessionState::kDownloading) {
     const std::uint32_t transfer_id = download_->transfer_id;
     download_.reset();
+    part_.Drop();
     DropUnwanted(transfer_id);
   }
 }
@@ -287,19 +293,33 @@ Status Agent::OnChunk(BytesView payload) {
   download_->hash.Update(chunk.data);
   const Now now = loop_.Clock();
   if (!download_->receiver.is_done()) {
+    if (download_->bytes.size() - download_->kept >= kKeepEvery) KeepDownload();
     // A sign of life a second is enough.
     if (now.steady - download_->told < std::chrono::seconds(1)) return Ok();
     download_->told = now.steady;
     Feed(client::BodyProgress{download_->transfer_id});
     return Ok();
   }
+  FinishDownload();
+  return Ok();
+}
+
+void Agent::FinishDownload() {
   Download done = std::move(*download_);
   download_.reset();
+  part_.Drop();
   const client::Body model{std::make_shared<const Bytes>(std::move(done.bytes)),
                            done.hash.Finish()};
   device_.Keep(model);
   Feed(client::ModelArrived{done.transfer_id, model});
-  return Ok();
+}
+
+// The rest may come on another connection.
+void Agent::KeepDownload() {
+  if (!download_ || download_->bytes.size() == download_->kept) return;
+  part_.Append(download_->model, download_->kept,
+               BytesView(download_->bytes).subspan(download_->kept));
+  download_->kept = download_->bytes.size();
 }
 
 void Agent::OnBodySent(std::uint32_t transfer_id) {
@@ -316,6 +336,7 @@ void Agent::OnClosed(const Error& why) {
   CountTraffic();
   link_.reset();
   is_attached_ = false;
+  KeepDownload();
   download_.reset();
   unwanted_.clear();
   held_.clear();
@@ -337,6 +358,7 @@ void Agent::Conclude(Outcome outcome) {
   outcome_ = std::move(outcome);
   if (job_ != nullptr) job_->gate.Stop();
   CountTraffic();
+  KeepDownload();
   link_.reset();
   loop_.Stop();
 }

@@ -83,6 +83,8 @@ class Agent final : public LinkEvents {
     wire::ChunkReceiver receiver;
     Bytes bytes;
     Sha256 hash;
+    Hash32 model;
+    std::size_t kept = 0;  // bytes of it that are in the file of its part
     SteadyTime told{};
   };
   // A task in the worker's hands.
@@ -126,6 +128,8 @@ class Agent final : public LinkEvents {
   void Postpone(const Error& why);
   void Conclude(Outcome outcome);
   void DropUnwanted(std::uint32_t transfer_id);
+  void KeepDownload();
+  void FinishDownload();
 
   // agent_outputs.cc: what the session wants done.
   void Feed(client::Input input);
@@ -169,6 +173,7 @@ class Agent final : public LinkEvents {
   State& state_;
   Loop& loop_;
   Log& log_;
+  ModelPart part_;
   AgentDevice device_;
   net::TlsContext::Shared tls_;
   std::optional<client::Session> session_;

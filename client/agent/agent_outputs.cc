@@ -72,17 +72,19 @@ void Agent::Do(client::ReceiveBody& body) {
   download_.emplace(Download{.transfer_id = body.transfer_id,
                              .receiver = wire::ChunkReceiver({.id = body.transfer_id,
                                                               .total = body.size,
-                                                              .offset = 0,
+                                                              .offset = body.offset,
                                                               .chunk_bytes = ack_.chunk_bytes}),
                              .bytes = {},
                              .hash = {},
+                             .model = body.sha256,
                              .told = loop_.Clock().steady});
-  if (body.size == 0) {
-    const std::uint32_t transfer_id = body.transfer_id;
-    const client::Body model{std::make_shared<const Bytes>(), download_->hash.Finish()};
-    download_.reset();
-    Feed(client::ModelArrived{transfer_id, model});
+  if (body.offset > 0) {
+    // Should it be shorter by now, the whole has another hash and is asked for again.
+    download_->bytes = part_.Load(body.sha256);
+    download_->hash.Update(download_->bytes);
+    download_->kept = download_->bytes.size();
   }
+  if (body.size == body.offset) FinishDownload();
 }
 
 void Agent::Do(client::StopTraining&) {
@@ -104,6 +106,7 @@ void Agent::Do(client::Reconnect& reconnect) {
   CountTraffic();
   link_.reset();
   is_attached_ = false;
+  KeepDownload();
   download_.reset();
   unwanted_.clear();
   held_.clear();

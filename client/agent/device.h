@@ -11,15 +11,16 @@
 
 #include "client/agent/identity.h"
 #include "client/agent/local_data.h"
+#include "client/agent/model_part.h"
 #include "client/session.h"
 
 namespace skep::agent {
 
 class AgentDevice final : public client::Device {
  public:
-  // `identity` outlives the device; `clock` tells the wall time.
-  AgentDevice(const Identity& identity, std::function<WallMs()> clock)
-      : identity_(identity), clock_(std::move(clock)) {}
+  // `identity` and `part` outlive the device; `clock` tells the wall time.
+  AgentDevice(const Identity& identity, ModelPart& part, std::function<WallMs()> clock)
+      : identity_(identity), part_(part), clock_(std::move(clock)) {}
 
   // Rows for plans with this specification, as client `client`; or why there are none.
   struct Data {
@@ -46,9 +47,12 @@ class AgentDevice final : public client::Device {
   [[nodiscard]] std::shared_ptr<const wire::Plan> CachedPlan(const Hash32& sha256) override;
   void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Plan> plan) override;
   [[nodiscard]] std::optional<client::Body> CachedModel(const Hash32& sha256) override;
+  [[nodiscard]] std::uint64_t HeldOf(const Hash32& model) override { return part_.Held(model); }
+  void DropHeld(const Hash32&) override { part_.Drop(); }
 
  private:
   const Identity& identity_;
+  ModelPart& part_;
   std::function<WallMs()> clock_;
   std::optional<Data> data_;
   std::optional<Error> refusal_;

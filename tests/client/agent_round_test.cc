@@ -2,6 +2,7 @@
 #include "client/agent/history.h"
 #include "client/agent/state.h"
 #include "client/agent/work.h"
+#include "shared/base/file.h"
 #include "shared/base/sha256.h"
 #include "tests/client/agent_world.h"
 #include "tests/support/catch.h"
@@ -65,25 +66,89 @@ TEST_CASE("one connection serves several rounds, and the plan is asked for once"
   CHECK(world.server.Heard<wire::DownloadRequest>().size() == 1);
 }
 
-TEST_CASE("a download that is cut goes on after reconnecting, and counts once", "[unit]") {
-  AgentWorld world;
-  world.Enrol();
-  world.aggregator.before = [&](Peer& peer, const wire::Message& message) {
+// Sends two chunks of the model, and does `then` once they have arrived.
+void StopAfterTwoChunks(AgentWorld& world, const std::function<void(Peer&)>& then) {
+  world.aggregator.before = [&world, then](Peer& peer, const wire::Message& message) {
+    if (std::holds_alternative<wire::Pong>(message)) {
+      then(peer);
+      return true;
+    }
     const auto* request = std::get_if<wire::DownloadRequest>(&message);
     if (request == nullptr || peer.number() > 0) return false;
     const Bytes& model = world.aggregator.model();
     peer.Send(wire::DownloadBegin{request->transfer_id, model.size(), 0,
                                   static_cast<std::uint32_t>(kOneChunk)});
     peer.SendBody(request->transfer_id, model, 0, 2 * kOneChunk);
-    peer.Cut();
+    peer.Send(wire::Ping{1});
     return true;
   };
+}
+
+std::string PartOf(const AgentWorld& world) {
+  return world.StorageFolder() + "/cache/" + Sha256::Of(world.aggregator.model()).Hex() + ".part";
+}
+
+TEST_CASE("a download that is cut goes on where it was, and counts once", "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  StopAfterTwoChunks(world, [](Peer& peer) { peer.Cut(); });
   const Outcome outcome = world.RunToEnd();
   ShowLog(world);
   CHECK(outcome.code == 0);
   CHECK(world.server.connections == 2);
   CHECK(world.aggregator.updates.size() == 1);
   CHECK(world.server.Heard<wire::TaskAccept>().size() == 1);
+  const auto requests = world.server.Heard<wire::DownloadRequest>();
+  REQUIRE(requests.size() == 2);
+  CHECK(requests[1].offset == 2 * kOneChunk);
+  CHECK_FALSE(Exists(PartOf(world)));
+}
+
+TEST_CASE("the next process goes on with a model that was cut off", "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  StopAfterTwoChunks(world, [](Peer& peer) {
+    peer.Send(wire::PeerError{3334, wire::RetryClass::kNever, 0, 0, "replaced"});
+  });
+  CHECK(world.RunAgent().code == 3334);
+  REQUIRE(ReadFile(PartOf(world), 1 << 20, 4001).value().size() == 2 * kOneChunk);
+  SECTION("where it was") {
+    const Outcome outcome = world.RunToEnd();
+    ShowLog(world);
+    CHECK(outcome.code == 0);
+    const auto requests = world.server.Heard<wire::DownloadRequest>();
+    REQUIRE(requests.size() == 2);
+    CHECK(requests[1].offset == 2 * kOneChunk);
+  }
+  SECTION("from its beginning if what is there is damaged") {
+    Bytes damaged = ReadFile(PartOf(world), 1 << 20, 4001).value();
+    damaged[5] ^= 1;
+    REQUIRE(WriteFileAtomically(PartOf(world), damaged, FileMode::kPrivate).has_value());
+    const Outcome outcome = world.RunToEnd();
+    ShowLog(world);
+    CHECK(outcome.code == 0);
+    const auto requests = world.server.Heard<wire::DownloadRequest>();
+    REQUIRE(requests.size() == 3);
+    CHECK(requests[1].offset == 2 * kOneChunk);
+    CHECK(requests[2].offset == 0);
+  }
+  SECTION("from its beginning if it is longer than the model") {
+    const Bytes model = world.aggregator.model();
+    Bytes longer = model;
+    longer.push_back(0);
+    REQUIRE(WriteFileAtomically(PartOf(world), longer, FileMode::kPrivate).has_value());
+    CHECK(world.RunToEnd().code == 0);
+    CHECK(world.server.Heard<wire::DownloadRequest>().back().offset == 0);
+  }
+  SECTION("without a byte if all of it is there") {
+    REQUIRE(WriteFileAtomically(PartOf(world), world.aggregator.model(), FileMode::kPrivate)
+                .has_value());
+    CHECK(world.RunToEnd().code == 0);
+    CHECK(world.server.Heard<wire::DownloadRequest>().back().offset ==
+          world.aggregator.model().size());
+  }
+  CHECK(world.aggregator.updates.size() == 1);
+  CHECK_FALSE(Exists(PartOf(world)));
 }
 
 TEST_CASE("an upload that is cut goes on where it stopped, with the same id", "[unit]") {

@@ -134,8 +134,8 @@ void Aggregator::Offer(Peer& peer) {
 }
 
 void Aggregator::SendModel(Peer& peer, const wire::DownloadRequest& request) {
-  peer.Send(wire::DownloadBegin{request.transfer_id, model_.size(), 0, kChunkBytes});
-  peer.SendBody(request.transfer_id, model_, 0, model_.size());
+  peer.Send(wire::DownloadBegin{request.transfer_id, model_.size(), request.offset, kChunkBytes});
+  peer.SendBody(request.transfer_id, model_, request.offset, model_.size());
 }
 
 void Aggregator::BeginUpload(Peer& peer, const wire::UploadBegin& begin) {

@@ -55,12 +55,15 @@ class FakeDevice final : public Device {
   std::optional<Body> CachedModel(const Hash32& sha256) override {
     return model && model->sha256 == sha256 ? model : std::nullopt;
   }
+  std::uint64_t HeldOf(const Hash32&) override { return held; }
+  void DropHeld(const Hash32&) override { held = 0; }
 
   Status verdict = Ok();
   Result<std::uint32_t> examples = 120U;
   double uniform = 0.5;
   std::map<Hash32, std::shared_ptr<const wire::Plan>> plans;
   std::optional<Body> model;
+  std::uint64_t held = 0;
   std::uint8_t ids_drawn = 0;
   int uniforms_drawn = 0;
 };

@@ -68,6 +68,39 @@ TEST_CASE("a download that contradicts the manifest ends the session", "[unit]")
   }
 }
 
+TEST_CASE("a model goes on from what is here of it", "[unit]") {
+  Script script;
+  script.device.held = 24;
+  script.ReachDownloading();
+  CHECK(script.Said<wire::DownloadRequest>()->offset == 24);
+  wire::DownloadBegin begin = Begin();
+  begin.offset = 24;
+  script.Hear(begin);
+  REQUIRE(script.Get<ReceiveBody>() != nullptr);
+  CHECK(script.Get<ReceiveBody>()->offset == 24);
+  Body wrong = MakeModel();
+  wrong.sha256.bytes[0] ^= 1;
+  script.Step(ModelArrived{1, wrong});
+  // What was here was not sound: all of it is asked for, once.
+  REQUIRE(script.Said<wire::DownloadRequest>() != nullptr);
+  CHECK(script.Said<wire::DownloadRequest>()->offset == 0);
+  CHECK(script.Said<wire::DownloadRequest>()->transfer_id == 2);
+  begin = Begin();
+  begin.transfer_id = 2;
+  script.Hear(begin);
+  script.Step(ModelArrived{2, wrong});
+  REQUIRE(script.Said<wire::TaskFailed>() != nullptr);
+  CHECK(script.Said<wire::TaskFailed>()->code == 2218);
+}
+
+TEST_CASE("a download that begins elsewhere than was asked ends the session", "[unit]") {
+  Script script;
+  script.device.held = 24;
+  script.ReachDownloading();
+  script.Hear(Begin());
+  CHECK(script.session.state() == SessionState::kBackOff);
+}
+
 TEST_CASE("a model that is not served drops the task", "[unit]") {
   Script script;
   script.ReachDownloading();
