@@ -251,6 +251,8 @@ TEST_CASE("a restart knows the latest update of each client that a model include
     UpdateTx tx = MakeUpdate(key, number);
     tx.update.client = client;
     tx.update.device = Device(static_cast<std::uint8_t>(10 * client));
+    tx.update.upload = 0;  // the body does not matter here
+    tx.update.size = 0;
     return tx;
   };
   OpenRoundTx second = MakeOpen(TrainKey(2), ModelHash(2));

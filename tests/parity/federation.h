@@ -26,6 +26,7 @@ struct FederationSetup {
   std::vector<std::size_t> joining =
       {};                         // the order in which they join and start; empty: 0, 1, ...
   std::string server_lines = {};  // added to server.toml
+  std::string data_lines = {};    // added to [data] of the experiment, which devices read, too
 };
 
 class Federation {
