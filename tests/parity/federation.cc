@@ -85,7 +85,9 @@ std::int64_t Reported(const json::object& run) {
 }
 
 Federation::Federation(const FederationSetup& setup) {
-  (void)folder_.Write("run.toml", kExperiment);
+  std::string text = kExperiment;
+  text.insert(text.find("path = "), setup.data_lines);
+  (void)folder_.Write("run.toml", text);
   std::filesystem::copy_file(SKEP_SOURCE_DIR "/examples/loopback/pumps.csv",
                              folder_.path() / "pumps.csv");
   const Outcome made =
@@ -185,7 +187,7 @@ void Federation::WaitHeld(std::size_t count) {
 std::string Federation::StartRun(const std::vector<std::string>& sets) {
   json::array values;
   for (const std::string& set : sets) values.emplace_back(set);
-  const json::object body{{"text", kExperiment},
+  const json::object body{{"text", ReadText(experiment())},
                           {"path", "run.toml"},
                           {"folder", folder_.path().string()},
                           {"sets", std::move(values)}};
