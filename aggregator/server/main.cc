@@ -252,14 +252,17 @@ int Run(const std::vector<std::string>& words) {
   line.global.version = SKEP_VERSION;
   CLI::App app("The server of a Skep federation", "skep-aggregator");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "skep-aggregator " + line.global.version);
   AddGlobals(app, line);
+  // After --json, which it obeys.
+  app.set_version_flag("--version", "skep-aggregator " + line.global.version);
   AddService(app, line);
   AddMembers(app, line);
   AddRuns(app, line);
   Describe(app);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForVersion& version) {
+    return line.global.is_json ? RunVersion(line.global, kLibraries) : app.exit(version);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     const auto unknown = FindUnknown(app, words);

@@ -35,6 +35,10 @@ struct Line {
   std::function<int()> command;
 };
 
+int RunVersion(const GlobalOptions& global) {
+  return Succeed(global, {{"version", global.version}}, global.Software() + "\n");
+}
+
 CLI::App* AddCommand(CLI::App& app, Line& line, const char* name, const char* text,
                      std::function<int()> command) {
   CLI::App* added = app.add_subcommand(name, text);
@@ -86,9 +90,8 @@ void AddCommands(CLI::App& app, Line& line) {
              [&] { return RunExplain(global, line.topic); })
       ->add_option("TOPIC", line.topic, "SKEP-nnnn, or a name of client.toml")
       ->required();
-  AddCommand(app, line, "version", "The version of this program", [&] {
-    return Succeed(global, {{"version", global.version}}, global.Software() + "\n");
-  });
+  AddCommand(app, line, "version", "The version of this program",
+             [&] { return RunVersion(global); });
 }
 
 // --- unknown words: CLI11 says only that something was not expected ---
@@ -156,12 +159,14 @@ int Main(const std::vector<std::string>& words) {
   line.global.version = SKEP_VERSION;
   CLI::App app("A device of a Skep federation", "skep-client");
   app.require_subcommand(1);
-  app.set_version_flag("--version", line.global.Software());
   app.get_formatter()->column_width(26);
   AddGlobals(app, line);
+  app.set_version_flag("--version", line.global.Software());  // after --json, which it obeys
   AddCommands(app, line);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForVersion&) {
+    return RunVersion(line.global);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return Fail(line.global, FindFault(app, words, error.what()));

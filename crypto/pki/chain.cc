@@ -95,7 +95,7 @@ std::string HintFor(int number) {
   switch (number) {
     case 3102:
       return "an expired certificate cannot renew itself: a device needs a new join string, an "
-             "aggregator `keys renew-server`";
+             "aggregator one that its operator signs (docs/operations.md)";
     case 3106:
       return "check the clocks of both machines";
     case 3112:

@@ -8,6 +8,8 @@ namespace {
 constexpr WallMs kDay = 24ULL * 3600 * 1000;
 constexpr WallMs kWarnedBefore = 14 * kDay;
 constexpr int kSmallestRsaBits = 2048;
+constexpr const char* kRenew =
+    "sign a new one with tls.server_ca (docs/operations.md), then restart";
 
 std::string Day(WallMs wall) {
   return UtcText(wall).substr(0, 10);
@@ -17,8 +19,7 @@ void InspectTimes(const ServerFiles& files, WallMs now, std::vector<Error>& prob
   const WallMs from = files.certificate.NotBefore();
   const WallMs until = files.certificate.NotAfter();
   if (now > until) {
-    problems.push_back({5103, files.certificate_name + " expired on " + Day(until),
-                        "skep-aggregator keys renew-server"});
+    problems.push_back({5103, files.certificate_name + " expired on " + Day(until), kRenew});
   } else if (now < from) {
     problems.push_back(
         {5104,
@@ -27,7 +28,7 @@ void InspectTimes(const ServerFiles& files, WallMs now, std::vector<Error>& prob
   } else if (until - now < kWarnedBefore) {
     problems.push_back(
         {5108, files.certificate_name + " ends in " + std::to_string((until - now) / kDay) + " d",
-         "keys renew-server, then reload"});
+         kRenew});
   }
 }
 

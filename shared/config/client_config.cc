@@ -1,14 +1,10 @@
 #include "shared/config/client_config.h"
 
-#include <fmt/format.h>
-
 #include "shared/config/experiment_values.h"
 #include "shared/config/reader.h"
 
 namespace skep::config {
 namespace {
-
-constexpr std::uint64_t kTrainingThreads = 1;  // of the built-in trainer
 
 std::string TextOrNone(const Effective& e, std::string_view path) {
   return e.Has(path) ? e.Text(path) : std::string();
@@ -19,14 +15,6 @@ void CheckClient(Reading& reading) {
   for (const std::string_view path : {"data.dataset", "data.path"}) {
     if (e.IsGiven("data.experiment") && e.IsGiven(path))
       AddContradiction(reading, "data.experiment", path, "give one");
-  }
-  const bool has_threads = e.IsGiven("limits.threads") && e.Has("limits.threads");
-  if (has_threads && e.Whole("limits.threads") > kTrainingThreads) {
-    reading.AddAtValue("limits.threads",
-                       {.code = 1019,
-                        .message = fmt::format("\"limits.threads\" = {} is not in this build; it "
-                                               "trains on {}",
-                                               e.Whole("limits.threads"), kTrainingThreads)});
   }
   if (e.IsGiven("data.client_file") && !e.IsGiven("data.client_column")) {
     reading.AddAtKey(

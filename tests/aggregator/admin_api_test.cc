@@ -43,7 +43,7 @@ TEST_CASE("status shows what the daemon is, where it listens and what is wrong",
   CHECK(answer.Data("/data/uptime_ms") == 12'000);
   CHECK(answer.Data("/data/listeners/1/address") == "127.0.0.1:8444");
   CHECK(answer.Data("/data/problems/0/code") == 5108);
-  CHECK(answer.Data("/data/problems/0/hint") == "keys renew-server, then reload");
+  CHECK(answer.Data("/data/problems/0/hint") == "sign a new one, then restart");
 }
 
 TEST_CASE("tokens are made with the count and lifetime that were asked for", "[unit]") {

@@ -111,8 +111,8 @@ TEST_CASE("a certificate that ends soon is a warning: SKEP-5108", "[unit]") {
   UseCertificate(agg, now - kDay, now + 12 * kDay + kDay / 2);
   const Outcome check = agg.Run({"check"});
   CHECK(check.code == 0);
-  CHECK(check.err.find("warning[SKEP-5108]: pki/server.crt ends in 12 d\n   keys renew-server, "
-                       "then reload\n") != std::string::npos);
+  CHECK(check.err.find("warning[SKEP-5108]: pki/server.crt ends in 12 d\n   sign a new one with "
+                       "tls.server_ca (docs/operations.md), then restart\n") != std::string::npos);
 }
 
 TEST_CASE("an RSA key of 1024 bits: SKEP-5109", "[unit]") {

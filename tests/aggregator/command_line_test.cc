@@ -145,8 +145,10 @@ TEST_CASE("version names the libraries", "[unit]") {
        {"skep-aggregator ", "protocol 1.0", "OpenSSL 3.", "SQLite 3.", "Boost 1.", "protobuf 3."}) {
     CHECK(plain.out.find(part) != std::string::npos);
   }
-  const auto object = boost::json::parse(Aggregator({"version", "--json"}).out);
-  CHECK(object.at("data").at("protocol") == "1.0");
+  for (const char* asked : {"version", "--version"}) {
+    const auto object = boost::json::parse(Aggregator({asked, "--json"}).out);
+    CHECK(object.at("data").at("protocol") == "1.0");
+  }
 }
 
 TEST_CASE("config effective shows values and where they came from", "[unit]") {

@@ -33,7 +33,7 @@ class FakeControl final : public Control {
     StatusView view;
     view.listeners = {{"devices", "127.0.0.1:8443"}, {"enrol", "127.0.0.1:8444"}};
     view.store = "/store";
-    view.problems = {{5108, "pki/server.crt ends in 3 d", "keys renew-server, then reload"}};
+    view.problems = {{5108, "pki/server.crt ends in 3 d", "sign a new one, then restart"}};
     view.uptime = std::chrono::seconds(12);
     return view;
   }

@@ -72,7 +72,17 @@ TEST_CASE("help names every command and fits a narrow terminal", "[unit]") {
     std::istringstream lines(own.out);
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   }
+}
+
+TEST_CASE("the version is text, or with --json one object, as a flag and as a command", "[unit]") {
   CHECK(Call("--version").out == Call("version").out);
+  CHECK(LinesOf(Call("--version").out) == 1);
+  for (const char* words : {"--json --version", "--version --json", "version --json"}) {
+    INFO(words);
+    const Answer answer = Call(words);
+    CHECK(answer.code == 0);
+    CHECK(JsonOf(answer.out).at("data").as_object().contains("version"));
+  }
 }
 
 TEST_CASE("a word that is not known is named, with the one that was perhaps meant", "[unit]") {

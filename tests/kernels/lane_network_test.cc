@@ -48,18 +48,6 @@ TEST_CASE("every loss trains in lanes as on the CPU", "[unit]") {
   }
 }
 
-TEST_CASE("a lane does not depend on the number of lanes", "[unit]") {
-  const LaneWorld world({6}, {"dense 4", "relu", "dense 3"});
-  const OptimiserStep step{.learning_rate = 0.1F, .momentum = 0.5F};
-  const test::Trained alone = world.OnDevice(1, step);
-  const test::Trained few = world.OnDevice(7, step);
-  const test::Trained many = world.OnDevice(64, step);
-  CHECK(alone.params[0] == few.params[0]);
-  for (std::size_t lane = 0; lane < few.params.size(); ++lane) {
-    CHECK(few.params[lane] == many.params[lane]);
-  }
-}
-
 TEST_CASE("residual blocks train in lanes as on the CPU", "[unit]") {
   const LaneWorld world({6}, {"residual", "dense 6", "relu", "residual", "dense 8", "add", "relu",
                               "dense 6", "add", "dense 3"});
@@ -70,30 +58,7 @@ TEST_CASE("residual blocks train in lanes as on the CPU", "[unit]") {
 }
 
 TEST_CASE("every layer trains in lanes as on the CPU", "[unit]") {
-  struct Model {
-    std::vector<std::uint32_t> input;
-    std::vector<std::string> lines;
-  };
-  const std::vector<Model> models{
-      {{2, 6, 5}, {"conv 4 3x3 same", "relu", "maxpool 2", "conv 6 2x2 stride 2", "dense 3"}},
-      {{4, 5, 4}, {"conv 4 3x3 same groups 4", "tanh", "conv 6 1x1 groups 2 nobias", "dense 3"}},
-      {{1, 7, 7}, {"conv 3 3x3 stride 2 same", "gelu", "avgpool 2", "flatten", "dense 3"}},
-      {{2, 6, 6},
-       {"residual", "conv 2 3x3 same", "relu", "add", "relu", "residual",
-        "conv 4 3x3 same stride 2", "add", "relu", "dense 9", "sigmoid", "dense 3"}},
-      {{12, 3}, {"conv1d 4 3 same", "relu", "maxpool1d 2", "conv1d 5 2", "globalpool", "dense 3"}},
-      {{6}, {"embedding 4 symbols 5", "positions", "dense 7", "tanh", "dense 5"}},
-      {{9}, {"dense 8", "norm batch", "relu", "dense 6", "norm group 3", "relu", "dense 3"}},
-      {{2, 5, 4},
-       {"conv 4 3x3", "norm batch", "relu", "conv 6 2x2", "norm group 2", "relu", "norm layer",
-        "dense 3"}},
-      {{5, 4}, {"norm layer", "lstm 6", "lstm 3", "globalpool", "dense 3"}},
-      {{6}, {"embedding 4 symbols 5", "gru 6", "gru 7", "dense 5"}},
-      {{6},
-       {"embedding 8 symbols 5", "positions", "residual", "norm layer", "attention 2 causal", "add",
-        "attention 4", "relu", "dense 5"}},
-      {{8}, {"dense 9", "relu", "dropout 0.4", "dense 7", "dropout 0.25", "dense 3"}}};
-  for (const Model& model : models) {
+  for (const test::LaneModel& model : test::EveryLayer()) {
     const LaneWorld world(model.input, model.lines);
     const test::Trained device = world.OnDevice(3, {.learning_rate = 0.1F});
     const test::Trained host = world.OnHost(3, {.learning_rate = 0.1F});
@@ -132,25 +97,6 @@ TEST_CASE("after the first epoch nothing is allocated on the device", "[unit]") 
   const LaneWorld world({6}, {"dense 7", "relu", "dense 3"});
   const test::Trained device = world.OnDevice(3, {.learning_rate = 0.1F});
   CHECK(device.allocations_after_first_epoch == 0);
-}
-
-TEST_CASE("whichever call fails, the error arrives and nothing is left", "[unit]") {
-  const LaneWorld world({6}, {"dense 4", "relu", "dense 3"});
-  std::uint64_t calls = 0;
-  {
-    const test::Trained sound = world.OnDevice(2, {.learning_rate = 0.1F, .momentum = 0.9F});
-    calls = sound.calls;
-  }
-  REQUIRE(calls > 20);
-  for (std::uint64_t n = 0; n < calls; ++n) {
-    const test::Trained failed =
-        world.OnDevice(2, {.learning_rate = 0.1F, .momentum = 0.9F}, {}, n);
-    INFO("call " << n);
-    REQUIRE(failed.error.has_value());
-    CHECK(failed.error->code == 7203);
-    CHECK(failed.leaks.empty());
-    CHECK(failed.faults.empty());
-  }
 }
 
 }  // namespace

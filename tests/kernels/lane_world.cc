@@ -40,6 +40,28 @@ double LargestDifference(const std::vector<double>& a, const std::vector<double>
   return largest;
 }
 
+std::vector<LaneModel> EveryLayer() {
+  return {
+      {{2, 6, 5}, {"conv 4 3x3 same", "relu", "maxpool 2", "conv 6 2x2 stride 2", "dense 3"}},
+      {{4, 5, 4}, {"conv 4 3x3 same groups 4", "tanh", "conv 6 1x1 groups 2 nobias", "dense 3"}},
+      {{1, 7, 7}, {"conv 3 3x3 stride 2 same", "gelu", "avgpool 2", "flatten", "dense 3"}},
+      {{2, 6, 6},
+       {"residual", "conv 2 3x3 same", "relu", "add", "relu", "residual",
+        "conv 4 3x3 same stride 2", "add", "relu", "dense 9", "sigmoid", "dense 3"}},
+      {{12, 3}, {"conv1d 4 3 same", "relu", "maxpool1d 2", "conv1d 5 2", "globalpool", "dense 3"}},
+      {{6}, {"embedding 4 symbols 5", "positions", "dense 7", "tanh", "dense 5"}},
+      {{9}, {"dense 8", "norm batch", "relu", "dense 6", "norm group 3", "relu", "dense 3"}, true},
+      {{2, 5, 4},
+       {"conv 4 3x3", "norm batch", "relu", "conv 6 2x2", "norm group 2", "relu", "norm layer",
+        "dense 3"}},
+      {{5, 4}, {"norm layer", "lstm 6", "lstm 3", "globalpool", "dense 3"}},
+      {{6}, {"embedding 4 symbols 5", "gru 6", "gru 7", "dense 5"}},
+      {{6},
+       {"embedding 8 symbols 5", "positions", "residual", "norm layer", "attention 2 causal", "add",
+        "attention 4", "relu", "dense 5"}},
+      {{8}, {"dense 9", "relu", "dropout 0.4", "dense 7", "dropout 0.25", "dense 3"}}};
+}
+
 LaneWorld::LaneWorld(std::vector<std::uint32_t> input, std::vector<std::string> lines,
                      LossKind loss)
     : spec_(model::ModelSpec::Parse(std::move(input), std::move(lines)).value()),

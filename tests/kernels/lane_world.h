@@ -29,6 +29,16 @@ double LargestDifference(const std::vector<std::vector<float>>& a,
                          const std::vector<std::vector<float>>& b);
 double LargestDifference(const std::vector<double>& a, const std::vector<double>& b);
 
+struct LaneModel {
+  std::vector<std::uint32_t> input;
+  std::vector<std::string> lines;
+  // Normalises two numbers at times, which is a step: where they are nearly equal, the last bit
+  // decides. Of many clients some come to such a place.
+  bool is_steep = false;
+};
+// Small models that together have every kind of layer in each of its forms.
+std::vector<LaneModel> EveryLayer();
+
 class LaneWorld {
  public:
   LaneWorld(std::vector<std::uint32_t> input, std::vector<std::string> lines,

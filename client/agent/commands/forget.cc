@@ -68,10 +68,9 @@ int RunForget(const GlobalOptions& options, bool is_sure) {
   }
   const Status forgotten = Forget(folder);
   if (!forgotten.has_value()) return Fail(options, forgotten.error());
-  return Succeed(options, {{"storage", folder}},
-                 folder +
-                     " is wiped; the operator withdraws the certificate with "
-                     "skep-aggregator device revoke\n");
+  return Succeed(
+      options, {{"storage", folder}},
+      folder + " is wiped; without its key the certificate serves nobody, and ends by itself\n");
 }
 
 }  // namespace skep::agent
