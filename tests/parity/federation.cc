@@ -24,8 +24,8 @@ const std::string kPrograms = SKEP_BINARY_DIR "/bin/";
 constexpr Milliseconds kPatience{120'000};
 constexpr Milliseconds kBetweenLooks{3};
 
-// Small, with unequal parts, a fixed split and a pinned instruction set, so that only what a test
-// sets can make a difference.
+// Small, with unequal parts, a fixed split, a pinned instruction set and no GPU, so that only what
+// a test sets can make a difference.
 constexpr const char* kExperiment = R"(schema = 1
 name = "parity"
 population = "example"
@@ -56,6 +56,7 @@ learning_rate = 0.1
 
 [run]
 isa = "portable"
+device = "cpu"
 )";
 
 std::string ReadText(const std::filesystem::path& path) {
@@ -152,7 +153,7 @@ void Federation::StartDevice(std::size_t number) {
   // The part is not given: it is the client number that the token carries.
   devices_[number] = std::make_unique<Process>(
       Command{.words = {kPrograms + "skep-client", "--storage", DeviceFolder(number), "run",
-                        "--data-experiment", experiment()}},
+                        "--data-experiment", experiment(), "--set", "limits.device=cpu"}},
       DeviceFolder(number) + ".err");
 }
 
