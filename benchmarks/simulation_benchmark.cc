@@ -31,7 +31,7 @@ using simulator::Plan;
 
 class NoCheckpoints final : public simulator::CheckpointWriter {
  public:
-  Status Write(std::uint32_t, const model::Params&, bool) override { return Ok(); }
+  Status Write(const simulator::RoundState&) override { return Ok(); }
 };
 
 struct Shape {

@@ -81,10 +81,9 @@ TEST_CASE("a stop that is asked for ends the run at a round, and resume complete
   class StopAfterTwo final : public CheckpointWriter {
    public:
     StopAfterTwo(StopRequest& request, MemoryCheckpoints& inner) : stop_(request), inner_(inner) {}
-    [[nodiscard]] Status Write(std::uint32_t round, const model::Params& model,
-                               bool is_last) override {
-      if (round == 2) stop_ = StopLevel::kAfterRound;
-      return inner_.Write(round, model, is_last);
+    [[nodiscard]] Status Write(const RoundState& state) override {
+      if (state.round == 2) stop_ = StopLevel::kAfterRound;
+      return inner_.Write(state);
     }
 
    private:
