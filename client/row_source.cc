@@ -19,16 +19,18 @@ void RowSource::Open(const TrainingPlan& plan, const data::Dataset& dataset,
 }
 
 Status RowSource::Rewind(std::uint64_t seed) {
+  position_ = 0;
+  if (rule_ == Order::kAsListed) return Ok();
   // Every epoch shuffles the list in its own order, so that an epoch can be repeated alone.
   order_.assign(rows_.begin(), rows_.end());
-  if (rule_ == Order::kShuffled) ShuffleEpoch(seed, order_);
-  position_ = 0;
+  ShuffleEpoch(seed, order_);
   return Ok();
 }
 
 Result<std::size_t> RowSource::Next(std::size_t most, float* x, std::int32_t* y) {
-  const std::size_t count = std::min(most, order_.size() - position_);
-  const auto chosen = std::span<const std::uint32_t>(order_).subspan(position_, count);
+  const std::span<const std::uint32_t> list = rule_ == Order::kShuffled ? order_ : rows_;
+  const std::size_t count = std::min(most, list.size() - position_);
+  const auto chosen = list.subspan(position_, count);
   dataset_->Gather(chosen, x, y);
   SKEP_TRY(CheckExamples(*plan_, chosen, x, y));
   position_ += count;

@@ -6,11 +6,6 @@
 #include "shared/base/try.h"
 
 namespace skep::client {
-namespace {
-
-constexpr std::size_t kFirstPiece = 256;  // rows, where nobody knows how many come
-
-}  // namespace
 
 void StreamBatches::Begin(const Rules& rules, const TaskIdentity& task, ExampleSource& source) {
   rules_ = rules;
@@ -32,6 +27,7 @@ Status StreamBatches::BeginEpoch() {
 
 // Until `rows` are held or the epoch has no more. The source may give fewer at a time than asked.
 Status StreamBatches::ReadUpTo(std::size_t rows) {
+  rows = std::min(rows, source_->most_rows());  // no room for what never comes
   if (x_.size() < rows * rules_.values) x_.resize(rows * rules_.values);
   if (y_.size() < rows * rules_.labels) y_.resize(rows * rules_.labels);
   while (held_ < rows && !is_at_end_) {
@@ -46,7 +42,8 @@ Status StreamBatches::ReadUpTo(std::size_t rows) {
 
 // The first epoch is one batch, and says how large a batch is.
 Status StreamBatches::ReadAll() {
-  for (std::size_t rows = kFirstPiece; !is_at_end_; rows = 2 * held_) SKEP_TRY(ReadUpTo(rows));
+  SKEP_TRY(ReadUpTo(source_->most_rows()));
+  is_at_end_ = true;
   rules_.batch = held_;
   return Ok();
 }
