@@ -1,13 +1,12 @@
 #include "simulator/plan.h"
 
 #include <algorithm>
-#include <charconv>
+#include <fstream>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "client/trainer.h"
-#include "shared/base/file.h"
 #include "shared/base/try.h"
 #include "shared/data/experiment_data.h"
 #include "simulator/figures.h"
@@ -63,19 +62,16 @@ config::DataFacts FactsOf(const Prepared& prepared, bool is_split) {
   return facts;
 }
 
-// Memory that the system would give without swapping; 0 if it does not say.
+// Memory that the system would give without swapping; 0 if it does not say. A file of the kernel
+// has no size, so it is not one for ReadFile.
 std::uint64_t FreeMemory() {
-  constexpr std::uint64_t kMostBytes = 1U << 20U;
-  const Result<Bytes> info = ReadFile("/proc/meminfo", kMostBytes, 4001);
-  if (!info.has_value()) return 0;
-  constexpr std::string_view kKey = "MemAvailable:";
-  const std::string_view text = AsText(*info);
-  auto at = text.find(kKey);
-  if (at == std::string_view::npos) return 0;
-  at = text.find_first_of("0123456789", at);
-  std::uint64_t kib = 0;
-  std::from_chars(text.data() + at, text.data() + text.size(), kib);
-  return kib * 1024;
+  std::ifstream info("/proc/meminfo");
+  std::string word;
+  while (info >> word) {
+    std::uint64_t kib = 0;
+    if (word == "MemAvailable:" && info >> kib) return kib * 1024;
+  }
+  return 0;
 }
 
 // Current and next model, what checkpoints copy, the exact sum, the updates in flight, and a worker

@@ -134,6 +134,20 @@ TEST_CASE("the memory that the plan may take decides how many train at once", "[
   CHECK(none.problems().front().message.find("1024") != std::string::npos);
 }
 
+TEST_CASE("a plan that needs more memory than there is, is refused before it trains", "[unit]") {
+  const ExperimentFolder folder;
+  // 256 workers of a gigabyte and more.
+  auto prepared =
+      Prepare({.file = folder.path("experiment.toml"),
+               .sets = {"model.architecture=layers",
+                        "model.layers=[\"dense 1000000\", \"relu\", \"dense 2\"]", "run.jobs=256"},
+               .folder = ""});
+  if (!prepared.has_value()) FAIL(prepared.problems().front().message);
+  const auto none = MakePlan(std::move(prepared).value(), RunId{});
+  REQUIRE_FALSE(none.has_value());
+  CHECK(none.problems().front().code == 1401);
+}
+
 TEST_CASE("a device that fails ends the run with its own error, and the run goes on elsewhere",
           "[unit]") {
   const ExperimentFolder folder;
