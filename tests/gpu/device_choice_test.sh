@@ -38,7 +38,7 @@ expect() {  # expect CODE TEXT COMMAND ...: "fails" is any exit code but 0
 library=$bin/libskep-cuda.so
 if $has_cuda; then
   [[ -r $library ]] || { echo "FAILED: this build has device code, but there is no $library"; exit 1; }
-  none="no CUDA device: "
+  none="cannot use cuda:0: "
 else
   [[ ! -e $library ]] || { echo "FAILED: this build has no device code, but $library is there"; exit 1; }
   none="no CUDA device: there is no $(realpath "$bin")/libskep-cuda.so"
