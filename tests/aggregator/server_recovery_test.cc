@@ -147,6 +147,13 @@ struct LongUpload {
     device().Join();
     begin.transfer_id = device().NextTransfer();
   }
+  // Sends so many bytes, then the connection is lost and what came of them is in the file.
+  void CutOff(std::uint64_t bytes) {
+    REQUIRE(Offer() == 0);
+    device().SendPart(begin.transfer_id, body, 0, bytes);
+    device().peer().Cut();
+    REQUIRE(server.Until([&](Server&) { return Kept() == 1; }));
+  }
   void Finish(std::uint64_t offset) {
     device().SendBody(begin.transfer_id, body, offset);
     CHECK(device().peer().Expect<wire::UpdateAck>().disposition == wire::Disposition::kAccepted);
@@ -196,11 +203,7 @@ TEST_CASE("an upload that was cut off goes on where it was, and counts once", "[
 TEST_CASE("a server that ends in the middle of an upload goes on with it", "[unit]") {
   TestServer server(SmallChunks());
   LongUpload upload(server);
-  REQUIRE(upload.Offer() == 0);
-  upload.device().SendPart(upload.begin.transfer_id, upload.body, 0, 5 * kSmallChunk);
-  // A cut is what makes it write: then what was read is in the file.
-  upload.device().peer().Cut();
-  REQUIRE(server.Until([&](Server&) { return upload.Kept() == 1; }));
+  upload.CutOff(5 * kSmallChunk);
   server.Kill();
   server.Start();
   upload.ComeBack();
@@ -212,10 +215,7 @@ TEST_CASE("a server that ends in the middle of an upload goes on with it", "[uni
 TEST_CASE("what is kept of another update is not taken for this one", "[unit]") {
   TestServer server(SmallChunks());
   LongUpload upload(server);
-  REQUIRE(upload.Offer() == 0);
-  upload.device().SendPart(upload.begin.transfer_id, upload.body, 0, 4 * kSmallChunk);
-  upload.device().peer().Cut();
-  REQUIRE(server.Until([&](Server&) { return upload.Kept() == 1; }));
+  upload.CutOff(4 * kSmallChunk);
   upload.ComeBack();
   upload.begin.update_id.bytes.fill(0x55);
   CHECK(upload.Offer() == 0);
@@ -246,10 +246,7 @@ TEST_CASE("a file of a partial upload that was damaged costs its bytes and nothi
           "[unit]") {
   TestServer server(SmallChunks());
   LongUpload upload(server);
-  REQUIRE(upload.Offer() == 0);
-  upload.device().SendPart(upload.begin.transfer_id, upload.body, 0, 4 * kSmallChunk);
-  upload.device().peer().Cut();
-  REQUIRE(server.Until([&](Server&) { return upload.Kept() == 1; }));
+  upload.CutOff(4 * kSmallChunk);
   const std::filesystem::directory_iterator first(server.folder() + "/partial");
   std::filesystem::resize_file(first->path(), 150);
   upload.ComeBack();
