@@ -126,7 +126,7 @@ Status Agent::CheckBeforeConnecting() const {
   const WallMs now = loop_.Clock().wall;
   SKEP_TRY(CheckClock(now));
   SKEP_TRY(CheckCertificate(identity_, now));
-  SKEP_TRY(CheckEligible(settings_.config.eligibility, ProbeConditions()));
+  SKEP_TRY(CheckEligible(EligibilityOf(settings_.config), ProbeConditions()));
   return CheckDayTraffic(state_.today, 1, settings_.config.limits.bytes_per_day, now);
 }
 

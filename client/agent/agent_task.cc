@@ -6,6 +6,7 @@
 #include "client/agent/agent.h"
 #include "client/agent/conditions.h"
 #include "client/agent/private_state.h"
+#include "client/agent/settings.h"
 #include "client/agent/work.h"
 #include "client/update_pipeline.h"
 #include "shared/base/sha256.h"
@@ -28,7 +29,7 @@ void Agent::Offer(wire::TaskOffer& offer) {
 std::optional<Error> Agent::Refusal(const wire::Manifest& manifest) const {
   const config::ClientConfig& config = settings_.config;
   const Now now = loop_.Clock();
-  Status fit = CheckEligible(config.eligibility, ProbeConditions());
+  Status fit = CheckEligible(EligibilityOf(config), ProbeConditions());
   if (!fit.has_value()) return std::move(fit).error();
   const auto rest = std::chrono::duration_cast<Milliseconds>(config.limits.between_runs);
   if (now.wall < last_work_ + static_cast<WallMs>(rest.count())) {

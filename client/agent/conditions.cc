@@ -77,7 +77,7 @@ void ProbeHeat(const fs::path& folder, Conditions& found) {
       const std::string name = fmt::format("trip_point_{}_", point);
       if (FirstLine(zone / (name + "type")) != "passive") continue;
       const auto limit = NumberIn(FirstLine(zone / (name + "temp")));
-      if (limit && *heat >= *limit) found.is_hot = true;
+      if (limit) found.is_cool = found.is_cool.value_or(true) && *heat < *limit;
     }
   }
 }
@@ -103,9 +103,8 @@ Conditions ProbeConditions(const std::string& system, const std::string& process
   return found;
 }
 
-Status CheckEligible(const config::ClientConfig::Eligibility& required,
-                     const Conditions& conditions) {
-  if (conditions.is_hot) return NotEligible("too hot");
+Status CheckEligible(const Eligibility& required, const Conditions& conditions) {
+  if (!conditions.is_cool.value_or(true)) return NotEligible("too hot");
   if (conditions.has_battery) {
     const bool is_charging = conditions.is_charging.value_or(false);
     if (required.charging && !is_charging) {

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "shared/base/result.h"
-#include "shared/config/client_config.h"
 
 namespace skep::agent {
 
@@ -19,16 +18,22 @@ struct Conditions {
   std::optional<double> battery;  // 0..1
   std::optional<bool> is_idle;
   std::optional<bool> is_unmetered;
-  bool is_hot = false;  // a passive trip point is passed
+  std::optional<bool> is_cool;  // below the passive trip points
+};
+
+// What the owner of a device demands before it works.
+struct Eligibility {
+  bool charging = false, idle = false, unmetered = false;
+  double min_battery = 0.3;  // while it is not charging
 };
 
 // `system` and `processes` are where /sys and /proc lie.
 [[nodiscard]] Conditions ProbeConditions(const std::string& system = "/sys",
                                          const std::string& processes = "/proc");
 
-// SKEP-7401 names the first condition that is not met, and whether it is unknown.
-[[nodiscard]] Status CheckEligible(const config::ClientConfig::Eligibility& required,
-                                   const Conditions& conditions);
+// SKEP-7401 names the first condition that is not met, and whether it is unknown. A machine that is
+// not cool never works; one of which that is unknown may.
+[[nodiscard]] Status CheckEligible(const Eligibility& required, const Conditions& conditions);
 
 // "charging yes, unmetered unknown, no battery".
 [[nodiscard]] std::string ConditionsText(const Conditions& conditions);

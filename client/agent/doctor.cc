@@ -269,7 +269,7 @@ class Doctor {
 
   Status ExamineEligibility() {
     const Conditions conditions = ProbeConditions();
-    Status fit = CheckEligible(settings_.config.eligibility, conditions);
+    Status fit = CheckEligible(EligibilityOf(settings_.config), conditions);
     if (!fit.has_value()) return Ill("eligibility", std::move(fit).error());
     Well("eligibility", ConditionsText(conditions));
     return Ok();

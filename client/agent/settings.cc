@@ -52,6 +52,13 @@ Result<std::string> PopulationOf(const config::ClientConfig& config, const Ident
       "set it to one of these, or remove the key"};
 }
 
+Eligibility EligibilityOf(const config::ClientConfig& config) {
+  return {.charging = config.eligibility.charging,
+          .idle = config.eligibility.idle,
+          .unmetered = config.eligibility.unmetered,
+          .min_battery = config.eligibility.min_battery};
+}
+
 Result<std::string> FindDevice(const config::ClientConfig& config) {
   SKEP_ASSIGN(const kernels::DeviceChoice choice, kernels::ParseDevice(config.limits.device));
   SKEP_ASSIGN(kernels::ChosenDevice chosen, kernels::ChooseDevice(choice));

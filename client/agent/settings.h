@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "client/agent/conditions.h"
 #include "client/agent/identity.h"
 #include "shared/base/clock.h"
 #include "shared/base/result.h"
@@ -24,6 +25,9 @@ namespace skep::agent {
 // SKEP-3103 also if the device is in several populations and the configuration names none.
 [[nodiscard]] Result<std::string> PopulationOf(const config::ClientConfig& config,
                                                const Identity& identity);
+
+// [eligibility] of client.toml.
+[[nodiscard]] Eligibility EligibilityOf(const config::ClientConfig& config);
 
 // What limits.device comes to on this machine: "CPU: no CUDA device: ...". SKEP-1102; 72xx where it
 // names a device that cannot be used. Opens the device and closes it again.

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <set>
 
-#include "client/agent/conditions.h"
 #include "client/agent/local_data.h"
 #include "client/agent/settings.h"
 #include "shared/data/experiment_data.h"
@@ -189,41 +188,6 @@ TEST_CASE("the instruction set is the experiment's where it pins one", "[unit]")
   const auto file = place.Write("experiment.toml", Experiment("") + "[run]\nisa = \"portable\"\n");
   CHECK(TrainingIsa(PartOf(file, 0)).value() == kernels::Isa::kPortable);
   CHECK(TrainingIsa(config::ClientConfig{}).value() == kernels::DetectIsa());
-}
-
-TEST_CASE("a machine without a battery passes the conditions on it", "[unit]") {
-  const TemporaryFolder place;
-  (void)place.Write("proc/loadavg", "0.01 0.02 0.03 1/100 4711\n");
-  (void)place.Write("sys/class/power_supply/AC/type", "Mains\n");
-  (void)place.Write("sys/class/power_supply/AC/online", "0\n");
-  const Conditions found =
-      ProbeConditions((place.path() / "sys").string(), (place.path() / "proc").string());
-  CHECK_FALSE(found.has_battery);
-  CHECK(found.is_idle == true);
-  CHECK(CheckEligible({.charging = true, .idle = true}, found).has_value());
-}
-
-TEST_CASE("battery and mains are read, and each condition that fails is named", "[unit]") {
-  const TemporaryFolder place;
-  (void)place.Write("proc/loadavg", "900.0 900.0 900.0 1/100 4711\n");
-  (void)place.Write("sys/class/power_supply/BAT0/type", "Battery\n");
-  (void)place.Write("sys/class/power_supply/BAT0/status", "Discharging\n");
-  (void)place.Write("sys/class/power_supply/BAT0/capacity", "20\n");
-  (void)place.Write("sys/class/power_supply/AC/type", "Mains\n");
-  (void)place.Write("sys/class/power_supply/AC/online", "0\n");
-  const auto probe = [&] {
-    return ProbeConditions((place.path() / "sys").string(), (place.path() / "proc").string());
-  };
-  CHECK(probe().battery == 0.2);
-  CHECK(CheckEligible({}, probe()).error().message == "not eligible: battery: 20 %, at least 30 %");
-  CHECK(CheckEligible({.charging = true}, probe()).error().message == "not eligible: charging: no");
-  (void)place.Write("sys/class/power_supply/AC/online", "1\n");
-  CHECK(CheckEligible({.charging = true}, probe()).has_value());  // its charge is ignored then
-  CHECK(CheckEligible({.idle = true}, probe()).error().message == "not eligible: idle: no");
-  (void)place.Write("sys/class/thermal/thermal_zone0/temp", "95000\n");
-  (void)place.Write("sys/class/thermal/thermal_zone0/trip_point_0_type", "passive\n");
-  (void)place.Write("sys/class/thermal/thermal_zone0/trip_point_0_temp", "90000\n");
-  CHECK(CheckEligible({}, probe()).error().message == "not eligible: too hot");
 }
 
 TEST_CASE("a clock that shows a time before this version is not right", "[unit]") {

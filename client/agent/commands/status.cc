@@ -55,7 +55,7 @@ Result<Facts> Look(const config::ClientConfig& config) {
   facts.bytes_used = storage.BytesUsed();
   facts.process = storage.LockedBy();
   facts.conditions = ProbeConditions();
-  facts.eligible = CheckEligible(config.eligibility, facts.conditions);
+  facts.eligible = CheckEligible(EligibilityOf(config), facts.conditions);
   const Result<std::string> device = FindDevice(config);
   facts.trains_on = device.has_value() ? *device
                                        : fmt::format("nothing: {} (SKEP-{})",
