@@ -237,7 +237,8 @@ net::Awaitable<Status> RunLink(SharedLink link) {
   }
   const net::ConnectLimits limits{.resolve = link->setup.limits.resolve,
                                   .tcp = link->setup.limits.tcp,
-                                  .handshake = link->setup.limits.handshake};
+                                  .handshake = link->setup.limits.handshake,
+                                  .proxy = link->setup.proxy};
   Result<net::FramedStream::Owner> made = co_await net::FramedStream::Connect(
       link->setup.endpoint, link->setup.tls, limits, kSendQueue);
   if (!made.has_value()) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "client/session.h"
 #include "shared/base/clock.h"
@@ -62,6 +63,7 @@ struct LinkSetup {
   net::TlsContext::Shared tls;
   wire::Role role = wire::Role::kClient;
   LinkLimits limits;
+  std::optional<net::Endpoint> proxy{};  // HTTP CONNECT by way of it
 };
 
 // What a link tells its owner.

@@ -31,11 +31,6 @@ Error CannotReach(const Endpoint& endpoint, const std::string& cause, const std:
   return Error{3001, "cannot reach " + EndpointText(endpoint) + ": " + cause, hint};
 }
 
-std::string SpanText(Milliseconds span) {
-  const auto count = span.count();
-  return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
-}
-
 }  // namespace
 
 std::optional<Endpoint> ParseEndpoint(std::string_view text) {
@@ -97,8 +92,13 @@ Error Unreachable(const Endpoint& endpoint, int system_error) {
                      "check the network between the two machines");
 }
 
+std::string LimitText(Milliseconds limit) {
+  const auto count = limit.count();
+  return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
+}
+
 Error TimedOut(const Endpoint& endpoint, Milliseconds limit) {
-  return CannotReach(endpoint, "timed out after " + SpanText(limit),
+  return CannotReach(endpoint, "timed out after " + LimitText(limit),
                      "a firewall may drop what is sent to this port");
 }
 
@@ -108,7 +108,7 @@ Error NotFound(const Endpoint& endpoint, const std::string& why) {
 }
 
 Error NotFoundIn(const Endpoint& endpoint, Milliseconds limit) {
-  return NotFound(endpoint, "no answer within " + SpanText(limit));
+  return NotFound(endpoint, "no answer within " + LimitText(limit));
 }
 
 }  // namespace skep::net

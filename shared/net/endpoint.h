@@ -37,6 +37,8 @@ struct Endpoint {
 // was too long.
 [[nodiscard]] Error Unreachable(const Endpoint& endpoint, int system_error);
 [[nodiscard]] Error TimedOut(const Endpoint& endpoint, Milliseconds limit);
+// "3 s", "250 ms".
+[[nodiscard]] std::string LimitText(Milliseconds limit);
 
 // SKEP-3002, "name not found: HOST: why".
 [[nodiscard]] Error NotFound(const Endpoint& endpoint, const std::string& why);

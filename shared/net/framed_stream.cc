@@ -405,77 +405,12 @@ std::uint64_t FramedStream::bytes_sent() const {
   return state_->sent;
 }
 
-namespace {
-
-using Addresses = std::vector<tcp::endpoint>;
-
-// What a look-up that nobody can interrupt leaves behind: whoever gave up waiting has let go of it.
-struct LookUp {
-  explicit LookUp(const asio::any_io_executor& executor) : resolver(executor), done(executor) {}
-  tcp::resolver resolver;
-  asio::steady_timer done;
-  error_code failure;
-  Addresses found;
-  bool is_done = false;
-};
-
-awaitable<Result<Addresses>> Resolve(Endpoint endpoint, Milliseconds limit) {
-  error_code not_address;
-  const auto address = asio::ip::make_address(endpoint.host, not_address);
-  if (!not_address) co_return Addresses{tcp::endpoint(address, endpoint.port)};
-  const auto executor = co_await asio::this_coro::executor;
-  const auto look_up = std::make_shared<LookUp>(executor);
-  look_up->done.expires_after(limit);
-  // A callback with shared state and not an awaited operation: getaddrinfo may take longer than
-  // anyone waits.
-  look_up->resolver.async_resolve(
-      endpoint.host, std::to_string(endpoint.port),
-      [look_up](const error_code& failure, const tcp::resolver::results_type& results) {
-        look_up->failure = failure;
-        for (const auto& result : results) look_up->found.push_back(result.endpoint());
-        look_up->is_done = true;
-        look_up->done.cancel();
-      });
-  [[maybe_unused]] const auto woken = co_await look_up->done.async_wait(kToTuple);
-  if (!look_up->is_done) co_return NotFoundIn(endpoint, limit);
-  if (look_up->failure) co_return NotFound(endpoint, look_up->failure.message());
-  co_return look_up->found;
-}
-
-awaitable<Result<tcp::socket>> ConnectTo(Endpoint endpoint, tcp::endpoint address,
-                                         Milliseconds limit) {
-  const auto executor = co_await asio::this_coro::executor;
-  tcp::socket socket(executor);
-  asio::steady_timer timer(executor, limit);
-  auto winner = co_await (socket.async_connect(address, kToTuple) || timer.async_wait(kToTuple));
-  if (winner.index() != 0) {
-    co_return TimedOut(endpoint, limit);
-  }
-  const error_code failure = std::get<0>(std::get<0>(winner));
-  if (failure) co_return Unreachable(endpoint, failure.value());
-  co_return std::move(socket);
-}
-
-awaitable<Result<tcp::socket>> ConnectToAny(Endpoint endpoint, ConnectLimits limits) {
-  SKEP_CO_TRY(CheckReachable(endpoint));
-  SKEP_CO_ASSIGN(const Addresses addresses, co_await Resolve(endpoint, limits.resolve));
-  // A look-up that succeeds has at least one address.
-  Result<tcp::socket> last = NotFound(endpoint, "no address");
-  for (const tcp::endpoint& address : addresses) {
-    last = co_await ConnectTo(endpoint, address, limits.tcp);
-    if (last.has_value()) break;
-  }
-  co_return last;
-}
-
-}  // namespace
-
 awaitable<Result<FramedStream::Owner>> FramedStream::Connect(Endpoint endpoint,
                                                              TlsContext::Shared context,
                                                              ConnectLimits limits,
                                                              std::size_t send_queue) {
   SKEP_CHECK(!context->is_server());
-  SKEP_CO_ASSIGN(tcp::socket socket, co_await ConnectToAny(endpoint, limits));
+  SKEP_CO_ASSIGN(tcp::socket socket, co_await ConnectTcp(endpoint, limits));
   SetOptions(socket);
   SKEP_CO_ASSIGN(auto connection, context->NewConnection());
   auto state =
@@ -488,8 +423,10 @@ awaitable<Result<FramedStream::Owner>> FramedStream::Connect(Endpoint endpoint,
   Error why = std::move(shaken).error();
   // A connection that broke or stalled is unreachable; trust keeps its own number.
   if (why.code == 3326) why.code = 3001;
-  if (why.code == 3001) co_return std::move(why).Within("cannot reach " + EndpointText(endpoint));
-  co_return why;
+  if (why.code != 3001) co_return why;
+  std::string place = "cannot reach " + EndpointText(endpoint);
+  if (limits.proxy) place += " by way of the proxy " + EndpointText(*limits.proxy);
+  co_return std::move(why).Within(place);
 }
 
 }  // namespace skep::net

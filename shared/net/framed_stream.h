@@ -21,6 +21,7 @@
 #include "shared/base/bytes.h"
 #include "shared/base/clock.h"
 #include "shared/base/result.h"
+#include "shared/net/connect.h"
 #include "shared/net/endpoint.h"
 #include "shared/net/tls.h"
 
@@ -47,12 +48,6 @@ struct OutgoingFrame {
       : head(std::move(first)), body(rest), owner(std::move(keeper)) {}
 };
 
-struct ConnectLimits {
-  Milliseconds resolve{3000};
-  Milliseconds tcp{3000};  // for each address
-  Milliseconds handshake{30000};
-};
-
 class FramedStream {
  public:
   using Owner = std::unique_ptr<FramedStream>;
@@ -63,8 +58,8 @@ class FramedStream {
                                             TlsContext::Shared context, std::size_t send_queue);
 
   // Device: resolves, connects and shakes hands. SKEP-3002 if the name is not found, SKEP-3001 if
-  // nobody answers, with the cause in the form "cannot reach HOST:PORT: cause"; failures of trust
-  // keep their own numbers (tls.h).
+  // nobody answers, SKEP-3003 if a proxy does not let it through, with the cause in the form
+  // "cannot reach HOST:PORT: cause"; failures of trust keep their own numbers (tls.h).
   [[nodiscard]] static boost::asio::awaitable<Result<Owner>> Connect(Endpoint endpoint,
                                                                      TlsContext::Shared context,
                                                                      ConnectLimits limits,
@@ -109,7 +104,7 @@ class FramedStream {
 
   [[nodiscard]] std::optional<crypto::DeviceIdentity> device() const;
   [[nodiscard]] std::optional<crypto::Certificate> peer_certificate() const;
-  // The peer's address without its port.
+  // The peer's address without its port; the proxy's where there is one.
   [[nodiscard]] const std::string& peer_address() const;
   // Of frames, not of TLS records.
   [[nodiscard]] std::uint64_t bytes_received() const;

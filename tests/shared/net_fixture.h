@@ -87,9 +87,10 @@ class Loopback {
   }
 
   static net::Awaitable<Status> Visit(Loopback& loopback, net::Endpoint endpoint,
-                                      net::TlsContext::Shared tls, Party party) {
-    auto made = co_await net::FramedStream::Connect(std::move(endpoint), std::move(tls),
-                                                    net::ConnectLimits{}, kSendQueue);
+                                      net::TlsContext::Shared tls, Party party,
+                                      net::ConnectLimits limits = {}) {
+    auto made = co_await net::FramedStream::Connect(std::move(endpoint), std::move(tls), limits,
+                                                    kSendQueue);
     if (!made.has_value()) co_return made.error();
     net::FramedStream& stream = **made;
     Status status = co_await Talk(loopback, stream, std::move(party));
