@@ -93,13 +93,17 @@ Error NotEligible(const std::string& what) {
 
 }  // namespace
 
-Conditions ProbeConditions(const std::string& system, const std::string& processes) {
+Conditions ProbeConditions(const std::string& system, const std::string& processes,
+                           const SystemBus& bus) {
   Conditions found;
   ProbePower(fs::path(system) / "class/power_supply", found);
   ProbeHeat(fs::path(system) / "class/thermal", found);
+  const SystemBus::Facts told = bus.Ask();
+  found.is_unmetered = told.is_unmetered;
+  found.is_idle = told.is_idle;
   const auto load = NumberIn(FirstLine(fs::path(processes) / "loadavg"));
   const double cores = std::max(1U, std::thread::hardware_concurrency());
-  if (load) found.is_idle = *load < kIdleLoad * cores;
+  if (!found.is_idle && load) found.is_idle = *load < kIdleLoad * cores;
   return found;
 }
 

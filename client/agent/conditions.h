@@ -1,13 +1,15 @@
 // Conditions: the state of this machine (power, battery, load, heat), and whether it allows work.
 //
 // What cannot be found out is unknown, and an unknown state does not satisfy a condition that is
-// required. Reads files of the system; keeps nothing. Called before a connection and when a task is
-// offered. Any thread. Source: Skep client library, section 7.
+// required. Reads files of the system and asks on its bus, for as long as the bus's patience at
+// most; keeps nothing. Called before a connection and when a task is offered. Any thread. Source:
+// Skep client library, section 7.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "client/agent/system_bus.h"
 #include "shared/base/result.h"
 
 namespace skep::agent {
@@ -29,7 +31,8 @@ struct Eligibility {
 
 // `system` and `processes` are where /sys and /proc lie.
 [[nodiscard]] Conditions ProbeConditions(const std::string& system = "/sys",
-                                         const std::string& processes = "/proc");
+                                         const std::string& processes = "/proc",
+                                         const SystemBus& bus = SystemBus());
 
 // SKEP-7401 names the first condition that is not met, and whether it is unknown. A machine that is
 // not cool never works; one of which that is unknown may.
