@@ -277,7 +277,7 @@ std::optional<Bytes> Connection::Receive() {
   const auto body = Reader(message, 4, is_big).Number<std::uint32_t>();
   const auto fields = Reader(message, 12, is_big).Number<std::uint32_t>();
   if (body > kLongestMessage || fields > kLongestMessage) return std::nullopt;
-  const std::size_t whole = kFixedHeader + (fields + 7) / 8 * 8 + body;
+  const std::size_t whole = kFixedHeader + (std::size_t{fields} + 7) / 8 * 8 + body;
   if (whole > kLongestMessage) return std::nullopt;
   message.resize(whole);
   if (!Fill(std::span(message).subspan(kFixedHeader))) return std::nullopt;
@@ -321,9 +321,16 @@ void AskAll(const std::string& socket, Milliseconds patience, std::span<Question
 }
 
 std::optional<bool> Unmetered(std::optional<std::uint64_t> metered) {
-  if (metered == 2 || metered == 4) return true;  // no; probably no
-  if (metered == 1 || metered == 3) return false;
-  return std::nullopt;
+  switch (metered.value_or(0)) {
+    case 2:  // it is not metered
+    case 4:  // as far as anybody can guess
+      return true;
+    case 1:
+    case 3:
+      return false;
+    default:
+      return std::nullopt;
+  }
 }
 
 // Where nobody has a session logind calls the machine idle, whatever it does.

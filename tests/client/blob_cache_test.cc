@@ -24,7 +24,8 @@ constexpr std::uint64_t kPlenty = 1U << 20U;
 // `size` bytes that no other `number` gives.
 Bytes BlobOf(std::uint8_t number, std::size_t size = 100) {
   Bytes bytes(size, number);
-  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(number * 31 + i);
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::uint8_t>(std::size_t{number} * 31 + i);
   return bytes;
 }
 

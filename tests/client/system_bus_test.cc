@@ -1,5 +1,8 @@
 // What a device learns on the system bus, and what it makes of a bus that misbehaves.
 #include "client/agent/system_bus.h"
+
+#include <array>
+
 #include "shared/base/bytes.h"
 #include "tests/client/scripted_bus.h"
 #include "tests/support/catch.h"
@@ -94,8 +97,8 @@ TEST_CASE("what answered before the bus went away is kept", "[unit]") {
 TEST_CASE("other messages between the answers are passed over", "[unit]") {
   const Facts facts = AskedOf([](ScriptedBus& bus) {
     bus.Welcome();
-    std::vector<std::uint32_t> serials;
-    for (int k = 0; k < 4; ++k) serials.push_back(ScriptedBus::SerialOf(bus.HearCall()));
+    std::array<std::uint32_t, 4> serials{};
+    for (std::uint32_t& serial : serials) serial = ScriptedBus::SerialOf(bus.HearCall());
     const std::string name = BusNumber(false, 0, 4, 4) + std::string(":1.9\0", 5);
     bus.Say(BusMessage{.reply_to = serials[0], .signature = "s", .body = name}.Text());
     bus.Say(BusMessage{.type = 4, .reply_to = serials[1], .signature = "s", .body = name}.Text());

@@ -100,8 +100,7 @@ TEST_CASE("any 2xx lets through, and what follows the head is not taken", "[unit
       "HTTP/1.1 299\r\n\r\n",
       "HTTP/1.1 204 \r\nA: b\r\n\r\n",
       "HTTP/1.1 200 OK\nVia: x\n\n",
-      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 "
-      "OK\r\n\r\n",
+      "HTTP/1.1 100\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
   };
   for (const std::string& head : heads) {
     for (const std::size_t step : {std::size_t{1}, std::size_t{7}, head.size() + 100}) {
