@@ -35,6 +35,10 @@ std::int32_t ClassesOf(const RunSpec& spec) {
   return is_binary ? 2 : static_cast<std::int32_t>(spec.model.outputs());
 }
 
+bool IsText(const RunSpec& spec) {
+  return spec.plan.data && spec.plan.data->task == wire::DataTask::kNextToken;
+}
+
 bool AreSymbols(std::span<const float> x, std::uint32_t symbols) {
   return std::all_of(x.begin(), x.end(), [symbols](float value) {
     return value >= 0 && value < static_cast<float>(symbols) && value == std::floor(value);
@@ -56,7 +60,9 @@ struct DatasetEvaluator::Workspace {
     std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(first));
     test.Gather(rows, x.data(), y.data());
     const std::size_t places = spec.model.positions();
-    const std::int32_t least = places > 1 ? kernels::kNoLabel : 0;
+    // Text has symbols of the test part alone, whatever the length of its examples.
+    const bool has_gaps = places > 1 || IsText(spec);
+    const std::int32_t least = has_gaps ? kernels::kNoLabel : 0;
     const auto end = y.begin() + static_cast<std::ptrdiff_t>(rows.size() * places);
     const bool are_classes =
         std::all_of(y.begin(), end, [least, classes = ClassesOf(spec)](std::int32_t label) {

@@ -1,7 +1,6 @@
 #include "aggregator/engine/run_spec.h"
 
-#include <cmath>
-#include <numbers>
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "kernels/fixed_point.h"
 #include "shared/base/try.h"
 #include "shared/model/initial_model.h"
+#include "shared/model/line_words.h"
 #include "shared/wire/codec.h"
 
 namespace skep::aggregator {
@@ -18,10 +18,18 @@ namespace {
 constexpr int kDoesNotFit = 1301;
 constexpr int kSingleRow = 1303;
 
+// Held at 2^32, which no example has.
 std::uint64_t Product(const std::vector<std::uint32_t>& sizes) {
   std::uint64_t product = 1;
-  for (const std::uint32_t size : sizes) product *= size;
+  for (const std::uint32_t size : sizes) {
+    product = std::min(std::uint64_t{1} << 32U, product * size);
+  }
   return product;
+}
+
+// "1 output", "2 outputs".
+std::string Counted(std::uint64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string LossOf(const config::ModelConfig& wanted) {
@@ -37,10 +45,10 @@ kernels::LossKind LossKindOf(const std::string& loss) {
 // "embedding 8" is of as many symbols as there are classes: both are the same alphabet.
 void AddSymbols(std::vector<std::string>& lines, std::uint32_t classes) {
   if (lines.empty() || classes == 0) return;
-  const bool is_embedding = lines[0].find("embedding") != std::string::npos;
-  if (is_embedding && lines[0].find("symbols") == std::string::npos) {
-    lines[0] += fmt::format(" symbols {}", classes);
-  }
+  model::LineWords words(lines[0]);
+  const bool says_features = !words.AtEnd() && words.rest[0] != "symbols";
+  if (words.kind != "embedding" || !says_features || words.TakeFlag("symbols")) return;
+  lines[0] += fmt::format(" symbols {}", classes);
 }
 
 Result<std::vector<std::string>> LinesOf(const config::ModelConfig& wanted,
@@ -63,15 +71,39 @@ Status CheckPlaces(const model::ModelSpec& model, const RunInputs& inputs) {
   if (inputs.labels_per_row == 0 || model.positions() == inputs.labels_per_row) return Ok();
   return Error{
       kDoesNotFit,
-      fmt::format("the model answers at {} places of an example, the data have {} labels",
-                  model.positions(), inputs.labels_per_row),
-      model.positions() > 1 ? "globalpool or flatten before the last layer makes one" : ""};
+      fmt::format("the model answers at {} of an example, the data have {}",
+                  Counted(model.positions(), "place"), Counted(inputs.labels_per_row, "label")),
+      inputs.labels_per_row == 1 ? "globalpool or flatten before the last layer makes one place"
+                                 : "nothing may pool or flatten: every place has a label"};
 }
 
-Status CheckBatches(const model::ModelSpec& model, const config::ClientTraining& client) {
-  if (!model.has_batch_norm() || client.batch_size != 1) return Ok();
+// As many symbols as the data's alphabet has, whatever of it this data set holds.
+Status CheckSymbols(const model::ModelSpec& model, const RunInputs& inputs) {
+  const std::size_t known = inputs.data.classes.size();
+  const bool is_text = inputs.data.task == data::Task::kNextToken;
+  if (!is_text || model.input_symbols() == 0 || model.input_symbols() >= known) return Ok();
+  return Error{kDoesNotFit,
+               fmt::format("model.layers, line 1 \"{}\": {} for data of {}", model.lines()[0],
+                           Counted(model.input_symbols(), "symbol"), Counted(known, "symbol")),
+               "leave \"symbols\" out: the data say it"};
+}
+
+Status CheckOutputs(const model::ModelSpec& model, std::uint32_t classes, const std::string& loss) {
+  // One output tells two classes apart, but not by a softmax.
+  const bool is_one_of_two = model.outputs() == 1 && classes == 2;
+  if (classes == 0 || model.outputs() == classes) return Ok();
+  if (is_one_of_two && loss != "cross_entropy") return Ok();
+  return Error{kDoesNotFit,
+               fmt::format("model.layers: the model has {} for {} classes",
+                           Counted(model.outputs(), "output"), classes),
+               fmt::format("end with \"dense {}\"{}", classes,
+                           is_one_of_two ? ", or set model.loss = \"binary_cross_entropy\"" : "")};
+}
+
+Status CheckBatches(const model::ModelSpec& model, const config::Experiment& experiment) {
+  if (!model.has_batch_norm() || experiment.client.batch_size != 1) return Ok();
   return Error{kSingleRow, "client.batch_size is 1: batch norm needs several rows in every batch",
-               "raise it, or use model.normalization = \"group\""};
+               "raise it, or take group norm: " + GroupNormHint(experiment.model)};
 }
 
 Result<model::ModelSpec> MakeModel(const config::Experiment& experiment, const RunInputs& inputs) {
@@ -90,16 +122,18 @@ Result<model::ModelSpec> MakeModel(const config::Experiment& experiment, const R
                  "leave model.classes out: the data say it"};
   }
   SKEP_ASSIGN(std::vector<std::string> lines, LinesOf(wanted, input, classes));
-  SKEP_ASSIGN(model::ModelSpec model, model::ModelSpec::Parse(input, std::move(lines)));
-  // One output tells two classes apart, but not by a softmax.
-  const bool is_binary = model.outputs() == 1 && classes == 2 && LossOf(wanted) != "cross_entropy";
-  if (classes != 0 && model.outputs() != classes && !is_binary) {
-    return Error{kDoesNotFit,
-                 fmt::format("the model has {} outputs for {} classes", model.outputs(), classes),
-                 ""};
+  Result<model::ModelSpec> parsed = model::ModelSpec::Parse(input, std::move(lines));
+  if (!parsed) {
+    // The lines of a preset are not in the file.
+    if (wanted.architecture == "layers") return std::move(parsed).error();
+    return std::move(parsed).error().Within(
+        fmt::format("model.architecture = \"{}\"", wanted.architecture));
   }
+  model::ModelSpec model = std::move(parsed).value();
+  SKEP_TRY(CheckOutputs(model, classes, LossOf(wanted)));
   SKEP_TRY(CheckPlaces(model, inputs));
-  SKEP_TRY(CheckBatches(model, experiment.client));
+  SKEP_TRY(CheckSymbols(model, inputs));
+  SKEP_TRY(CheckBatches(model, experiment));
   if (experiment.personalization.method != "fedbn") return model;
   return model.WithPrivateNorms();
 }
@@ -184,24 +218,6 @@ std::vector<std::string> MetricNames(const config::Experiment& experiment) {
   return names;
 }
 
-double RateOf(const config::Experiment& experiment, std::uint32_t round) {
-  const config::ClientTraining& client = experiment.client;
-  const double past = round - 1;
-  switch (client.schedule) {
-    case config::Schedule::kConstant:
-      return client.learning_rate;
-    case config::Schedule::kExponential:
-      return client.learning_rate * std::pow(client.learning_rate_decay, past / client.decay_every);
-    case config::Schedule::kStep:
-      return client.learning_rate *
-             std::pow(client.learning_rate_decay, std::floor(past / client.decay_every));
-    case config::Schedule::kCosine:
-      return client.learning_rate *
-             (1 + std::cos(std::numbers::pi * past / experiment.training.rounds)) / 2;
-  }
-  return client.learning_rate;
-}
-
 TrainingRules MakeTraining(const config::Experiment& experiment) {
   const config::TrainingConfig& training = experiment.training;
   return {.rounds = training.rounds,
@@ -238,6 +254,11 @@ StopRules MakeStop(const config::TrainingConfig& training) {
 }
 
 }  // namespace
+
+std::string GroupNormHint(const config::ModelConfig& wanted) {
+  return wanted.architecture == "layers" ? "\"norm group 1\" in model.layers"
+                                         : "model.normalization = \"group\"";
+}
 
 bool IsWhole(const model::ModelSpec& model) {
   return model.layout()->private_values() == 0;
@@ -289,7 +310,8 @@ Result<RunSpec> MakeRunSpec(const config::Experiment& experiment, const RunInput
   if (experiment.client.schedule != config::Schedule::kConstant) {
     spec.learning_rates.reserve(training.rounds);
     for (std::uint32_t round = 1; round <= training.rounds; ++round) {
-      spec.learning_rates.push_back(RateOf(experiment, round));
+      spec.learning_rates.push_back(
+          config::LearningRateOf(experiment.client, training.rounds, round));
     }
     spec.plan = PlanForRound(spec, 1);
   }
@@ -308,8 +330,14 @@ wire::Plan PlanForRound(const RunSpec& spec, std::uint32_t round) {
 
 Result<model::Params> MakeInitialModel(const config::Experiment& experiment,
                                        const model::ModelSpec& spec, std::uint64_t seed,
-                                       std::vector<std::string>* notes) {
+                                       std::vector<std::string>* notes, std::uint64_t free_memory) {
   const config::ModelConfig& wanted = experiment.model;
+  // This one, the current and the next, their copies on the way to disk and to devices, and the
+  // exact sum of 8 bytes a value.
+  constexpr std::uint64_t kModels = 7;
+  SKEP_TRY(model::CheckFits(kModels * spec.layout()->values() * sizeof(float), free_memory,
+                            fmt::format("a run of {} parameters", spec.layout()->values()),
+                            "take a smaller model"));
   if (!wanted.initial_model.empty()) {
     return model::ReadInitialModel(wanted.initial_model, spec, notes);
   }

@@ -16,6 +16,7 @@
 #include "shared/base/result.h"
 #include "shared/config/experiment.h"
 #include "shared/data/data_spec.h"
+#include "shared/model/free_memory.h"
 #include "shared/model/model_spec.h"
 #include "shared/wire/messages.h"
 
@@ -98,6 +99,9 @@ struct RunInputs {
 // the devices, and cannot be evaluated by itself.
 [[nodiscard]] bool IsWhole(const model::ModelSpec& model);
 
+// How batch norm is left for what one row can train: "model.normalization = "group"".
+[[nodiscard]] std::string GroupNormHint(const config::ModelConfig& wanted);
+
 // What people are to know of a run whose clients have models of their own.
 [[nodiscard]] std::vector<std::string> PersonalNotes(const RunSpec& spec);
 
@@ -105,10 +109,10 @@ struct RunInputs {
 [[nodiscard]] wire::Plan PlanForRound(const RunSpec& spec, std::uint32_t round);
 
 // Initial parameters from the experiment: its initialiser under `seed`, or the file it names; what
-// of that file is skipped goes to `notes`, if given.
-[[nodiscard]] Result<model::Params> MakeInitialModel(const config::Experiment& experiment,
-                                                     const model::ModelSpec& spec,
-                                                     std::uint64_t seed,
-                                                     std::vector<std::string>* notes = nullptr);
+// of that file is skipped goes to `notes`, if given. SKEP-1401: the models of a run would not fit
+// into `free_memory` (0: not known); nothing is made then.
+[[nodiscard]] Result<model::Params> MakeInitialModel(
+    const config::Experiment& experiment, const model::ModelSpec& spec, std::uint64_t seed,
+    std::vector<std::string>* notes = nullptr, std::uint64_t free_memory = model::FreeMemory());
 
 }  // namespace skep::aggregator

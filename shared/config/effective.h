@@ -6,12 +6,14 @@
 // docs/reference/configuration.md.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "shared/base/ids.h"
+#include "shared/base/result.h"
 #include "shared/config/problem.h"
 #include "shared/config/schema.h"
 
@@ -25,6 +27,7 @@ struct Setting {
   Source source = Source::kNone;
   Place key_place;  // of what the user gave, for kFile and kSet
   Place value_place;
+  std::vector<Place> item_places;  // of a list of texts; empty where a line is too long to show
   // The value is shown, but another key that was derived from it speaks for it: client_fraction
   // beside clients_per_round. Not part of the hash nor of a saved configuration.
   bool is_superseded = false;
@@ -77,5 +80,11 @@ class Effective {
   const Schema* schema_;
   std::vector<Setting> settings_;
 };
+
+// `error` as the problem of the configuration: at the value of the first key that its message or
+// its hint names and that was given, else at that of the first of `keys` that was; at an item,
+// where the message says "KEY, line N". Without one only the file is named.
+[[nodiscard]] Problem ProblemOf(const Error& error, const Effective& effective,
+                                std::initializer_list<std::string_view> keys = {});
 
 }  // namespace skep::config

@@ -1,5 +1,6 @@
 #include "shared/config/experiment.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -37,8 +38,18 @@ void FinishClients(Reading& reading, const DataFacts& facts) {
                        Grouped(needed), Grouped(*facts.rows))});
 }
 
+// Held at what no example has: four sizes overflow 64 bits.
+constexpr std::uint64_t kBeyond = std::uint64_t{1} << 32U;
+
 std::uint64_t Product(const std::vector<std::uint32_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());
+  return std::accumulate(
+      shape.begin(), shape.end(), std::uint64_t{1},
+      [](std::uint64_t product, std::uint32_t size) { return std::min(kBeyond, product * size); });
+}
+
+std::string ValuesText(std::uint64_t values) {
+  if (values >= kBeyond) return "more than 2^32 values";
+  return fmt::format("{} {}", Grouped(values), values == 1 ? "value" : "values");
 }
 
 void FinishModel(Reading& reading, const DataFacts& facts) {
@@ -50,12 +61,13 @@ void FinishModel(Reading& reading, const DataFacts& facts) {
     // The form may differ ([784] for [1, 28, 28]), the number of values may not.
     const std::uint64_t values = Product(e.Wholes("model.input"));
     if (values != Product(facts.input)) {
-      reading.AddAtValue("model.input",
-                         {.code = 1301,
-                          .message = fmt::format(
-                              "\"model.input\" is {} ({} values); an example of the data has {}",
-                              ToToml(*e.at("model.input").value), Grouped(values),
-                              Grouped(Product(facts.input)))});
+      reading.AddAtValue(
+          "model.input",
+          {.code = 1301,
+           .message = fmt::format("\"model.input\" is {} ({}); an example of the data has {}",
+                                  ToToml(*e.at("model.input").value), ValuesText(values),
+                                  Grouped(Product(facts.input))),
+           .hint = "leave it out: the data say it"});
     }
   }
   if (!facts.classes) return;
@@ -64,7 +76,8 @@ void FinishModel(Reading& reading, const DataFacts& facts) {
   reading.AddAtValue("model.classes",
                      {.code = 1301,
                       .message = fmt::format("\"model.classes\" is {}; the data have {} classes",
-                                             e.Whole("model.classes"), *facts.classes)});
+                                             e.Whole("model.classes"), *facts.classes),
+                      .hint = "leave it out: the data say it"});
 }
 
 void FinishWeights(Reading& reading, const DataFacts& facts) {

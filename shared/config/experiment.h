@@ -125,6 +125,13 @@ struct ClientTraining {
   std::optional<double> gradient_clip;
 };
 
+// The step size of a round, from 1.
+[[nodiscard]] double LearningRateOf(const ClientTraining& client, std::uint32_t rounds,
+                                    std::uint32_t round);
+// The first round whose step size is so small that single precision has no full number for it and
+// nothing is learnt; 0 if there is none.
+[[nodiscard]] std::uint32_t FirstIdleRound(const ClientTraining& client, std::uint32_t rounds);
+
 struct AdmissionConfig {
   double max_norm = 100;
   std::uint32_t max_weight = 1U << 20U;

@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "shared/config/experiment_values.h"
+#include "shared/config/value_check.h"
+
 namespace skep::config {
 namespace {
 
@@ -99,6 +102,71 @@ void CheckTarget(Reading& reading) {
                               ToToml(*e.at("training.target").value))});
 }
 
+// A run must not end midway because its clients cannot step any more.
+void CheckRates(Reading& reading) {
+  const Effective& e = reading.effective;
+  if (!reading.IsSound({"client.learning_rate", "client.schedule", "client.learning_rate_decay",
+                        "client.decay_every", "training.rounds"})) {
+    return;
+  }
+  ClientTraining client;
+  client.learning_rate = e.Number("client.learning_rate");
+  client.schedule = ScheduleOf(e.Text("client.schedule"));
+  if (e.Has("client.learning_rate_decay")) {
+    client.learning_rate_decay = e.Number("client.learning_rate_decay");
+  }
+  if (e.Has("client.decay_every")) {
+    client.decay_every = static_cast<std::uint32_t>(e.Whole("client.decay_every"));
+  }
+  const auto rounds = static_cast<std::uint32_t>(e.Whole("training.rounds"));
+  const std::uint32_t round = FirstIdleRound(client, rounds);
+  if (round == 0) return;
+  if (round == 1) {
+    return reading.AddAtValue(
+        "client.learning_rate",
+        {.code = 1102,
+         .message =
+             fmt::format("\"client.learning_rate\" is {}: too small for any weight to change",
+                         ToToml(*e.at("client.learning_rate").value)),
+         .hint = "take at least 1e-37"});
+  }
+  reading.AddAtValue(
+      "client.learning_rate_decay",
+      {.code = 1103,
+       .message = fmt::format(
+           "\"client.learning_rate_decay\" = {} makes the step size of round {} {:.2g}: too small "
+           "for any weight to change",
+           ToToml(*e.at("client.learning_rate_decay").value), round,
+           LearningRateOf(client, rounds, round)),
+       .hint =
+           fmt::format("raise it or client.decay_every, or set training.rounds = {}", round - 1)});
+}
+
+// What judges the shared model, which fedbn leaves without norm layers: nothing evaluates it.
+void CheckPersonalization(Reading& reading) {
+  const Effective& e = reading.effective;
+  if (!reading.IsSound({"personalization.method"}) || e.Text("personalization.method") != "fedbn") {
+    return;
+  }
+  const auto refuse = [&](std::string_view path) {
+    reading.AddAtValue(
+        path, {.code = 1103,
+               .message = fmt::format("\"{}\" judges the shared model, which fedbn leaves without "
+                                      "norm layers",
+                                      path),
+               .hint = "leave it out, or set personalization.method = \"none\""});
+  };
+  if (e.Boolean("training.stop_at_target")) refuse("training.stop_at_target");
+  if (reading.IsSound({"training.patience"}) && e.Whole("training.patience") > 0) {
+    refuse("training.patience");
+  }
+  const Setting& target = e.at("training.target");
+  if (!target.is_given() || !target.value || e.Boolean("training.stop_at_target")) return;
+  if (target.source == Source::kSet) return refuse("training.target");
+  reading.notes.push_back({.text = "\"training.target\" judges the shared model, which fedbn "
+                                   "leaves without norm layers: it has no effect"});
+}
+
 // Columns that the specification names must be among its features, and be numbers or categories,
 // not both.
 void CheckSpecification(Reading& reading) {
@@ -130,7 +198,8 @@ void CheckSpecification(Reading& reading) {
     reading.AddAtValue("model.classes",
                        {.code = 1301,
                         .message = fmt::format("\"model.classes\" is {}; \"data.classes\" names {}",
-                                               e.Whole("model.classes"), classes)});
+                                               e.Whole("model.classes"), classes),
+                        .hint = "leave it out: data.classes says it"});
   }
 }
 
@@ -241,6 +310,8 @@ void CheckExperiment(Reading& reading) {
   CheckLimitsByRounds(reading);
   CheckNoneTwice(reading, "training.metrics");
   CheckTarget(reading);
+  CheckRates(reading);
+  CheckPersonalization(reading);
   CheckSpecification(reading);
   CheckCounts(reading);
   const bool has_most =

@@ -380,7 +380,7 @@ constexpr std::array kModelRows = std::to_array<Row>({
      .text = "A preset, a list of layers, or a trainer of one's own.",
      .words = "softmax | mlp | 2nn | fedavg-cnn | lenet | pfl-cnn | resnet8 | resnet20 | char-lstm "
               "| har-cnn | "
-              "tiny-transformer | layers | plugin: | program:",
+              "tiny-transformer | layers | plugin:FILE.so | program:COMMAND",
      .present = "softmax | mlp | 2nn | fedavg-cnn | lenet | pfl-cnn | resnet8 | resnet20 | "
                 "char-lstm | har-cnn | tiny-transformer | layers",
      .word_aliases = "linear = softmax | cifar-cnn = pfl-cnn"},

@@ -101,12 +101,6 @@ void FillEvaluation(const Effective& e, TrainingConfig& training) {
     training.stop_after_bytes = e.Size("training.stop_after_bytes");
 }
 
-Schedule ScheduleOf(const std::string& text) {
-  if (text == "exponential") return Schedule::kExponential;
-  if (text == "step") return Schedule::kStep;
-  return text == "cosine" ? Schedule::kCosine : Schedule::kConstant;
-}
-
 void FillClient(const Effective& e, ClientTraining& client) {
   client.local_epochs = WholeOr(e, "client.local_epochs", 0);
   client.local_steps = WholeOr(e, "client.local_steps", 0);

@@ -12,6 +12,7 @@ namespace skep::config {
 // `text` below `folder` unless it is absolute or empty.
 [[nodiscard]] std::string PathBelow(const std::string& folder, const std::string& text);
 // The folder that the relative paths of `file` start from.
+[[nodiscard]] Schedule ScheduleOf(const std::string& text);
 [[nodiscard]] std::string FolderOf(const std::string& file);
 
 // Precondition of all: no problems were found.

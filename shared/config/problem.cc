@@ -47,7 +47,7 @@ std::string Context(const Problem& problem) {
   const std::size_t room = width >= excerpt.column ? width - excerpt.column + 1 : 1;
   const std::size_t carets = std::clamp<std::size_t>(problem.place.width, 1, room);
   std::string under = std::string(excerpt.column - 1, ' ') + std::string(carets, '^');
-  if (const std::string suggestion = Suggestion(problem); !suggestion.empty())
+  if (const std::string suggestion = Printable(Suggestion(problem)); !suggestion.empty())
     under += " " + suggestion;
   return fmt::format("{:>5} | {}\n      | {}\n", problem.place.line, excerpt.text, under);
 }
@@ -94,7 +94,7 @@ std::string FormatProblems(const std::vector<Problem>& problems, const ProblemSt
                         Printable(problem.message));
     if (problem.place.line > 0) {
       text += Context(problem);
-    } else if (const std::string suggestion = Suggestion(problem); !suggestion.empty()) {
+    } else if (const std::string suggestion = Printable(Suggestion(problem)); !suggestion.empty()) {
       text += "   " + suggestion + "\n";
     }
     const std::string explanation = ExplainLine(problem, style);
@@ -106,9 +106,10 @@ std::string FormatProblems(const std::vector<Problem>& problems, const ProblemSt
 }
 
 std::string FormatNote(const Note& note) {
-  std::string text = note.code == 0 ? "note: " + note.text + "\n"
-                                    : fmt::format("warning[SKEP-{}]: {}\n", note.code, note.text);
-  if (!note.hint.empty()) text += "   " + note.hint + "\n";
+  const std::string said = Printable(note.text);
+  std::string text = note.code == 0 ? "note: " + said + "\n"
+                                    : fmt::format("warning[SKEP-{}]: {}\n", note.code, said);
+  if (!note.hint.empty()) text += "   " + Printable(note.hint) + "\n";
   return text;
 }
 

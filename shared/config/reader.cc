@@ -19,6 +19,14 @@ std::string Joined(std::string_view section, std::string_view key) {
   return section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
 }
 
+// The line of that number, from 1.
+std::string_view LineAt(std::string_view text, std::uint32_t number) {
+  for (; number > 1; --number) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  text = text.substr(0, text.find('\n'));
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
 class Reader {
  public:
   Reader(const Schema& schema, const std::string& file)
@@ -27,6 +35,7 @@ class Reader {
   }
 
   Reading Run(const std::string& text, const std::vector<std::string>& sets) {
+    text_ = text;
     const auto entries = ReadToml(text, file_);
     if (!entries) {
       Refuse(entries.problems());
@@ -175,6 +184,7 @@ class Reader {
     setting.source = source;
     setting.key_place = entry.key_place;
     setting.value_place = entry.value_place;
+    setting.item_places.clear();
     reading_.is_faulty[index] = check.code != 0;
     if (check.code != 0) {
       setting.value.reset();
@@ -185,7 +195,28 @@ class Reader {
       return;
     }
     if (!check.word_alias.empty()) NoteAlias(check.word_alias, value.text());
+    if ((key.row->types & kTexts) != 0) KeepItems(entry, setting);
     setting.value = std::move(value);
+  }
+
+  // Each place keeps its line: only of as many items, and of such lines, as people write.
+  void KeepItems(const Entry& entry, Setting& setting) const {
+    constexpr std::size_t kMostItems = 256;
+    constexpr std::size_t kLongestLine = 4096;
+    if (entry.items.size() > kMostItems) return;
+    for (const Spot& item : entry.items) {
+      const std::string_view line = entry.value_place.is_set_option()
+                                        ? std::string_view(entry.value_place.source_line)
+                                        : LineAt(text_, item.line);
+      if (line.size() > kLongestLine) return setting.item_places.clear();
+      Place place = {.file = entry.value_place.file,
+                     .line = item.line,
+                     .column = item.column,
+                     .width = item.width,
+                     .source_line = std::string(line)};
+      if (place.is_set_option()) place.line = entry.value_place.line;
+      setting.item_places.push_back(std::move(place));
+    }
   }
 
   void NoteAlias(std::string_view given, std::string_view name) {
@@ -238,6 +269,7 @@ class Reader {
   Reading reading_;
   const Schema& schema_;
   const std::string& file_;
+  std::string_view text_;
   std::vector<std::string> given_names_;  // by key: the name that the user wrote
 };
 

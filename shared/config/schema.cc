@@ -124,8 +124,11 @@ std::vector<std::string_view> Words(std::string_view list) {
 
 bool IsAmong(std::string_view text, std::string_view words) {
   for (const std::string_view word : Words(words)) {
-    if (word.back() == ':' && text.size() > word.size() && text.substr(0, word.size()) == word)
-      return true;
+    if (const std::size_t colon = word.find(':'); colon != std::string_view::npos) {
+      const std::string_view start = word.substr(0, colon + 1);
+      if (text.size() > start.size() && text.substr(0, start.size()) == start) return true;
+      continue;
+    }
     if (word.front() == '*' && text.size() >= word.size()) {
       const std::string_view end = word.substr(1);
       if (text.substr(text.size() - end.size()) == end) return true;

@@ -39,8 +39,9 @@ constexpr Types operator|(Types a, Types b) {
 // The form that a text must have.
 enum class Form : std::uint8_t { kAny, kNotEmpty, kRunName, kName, kAddressPort, kHostPort, kHash };
 
-// Lists of words are separated by " | "; a word that ends with ":" stands for texts that begin with
-// it, one that begins with "*" for texts that end with the rest.
+// Lists of words are separated by " | "; a word with ":" stands for texts that go on behind it
+// ("cuda:N": what follows is named, not compared), one that begins with "*" for texts that end with
+// the rest.
 struct Row {
   std::string_view key;
   Types types;

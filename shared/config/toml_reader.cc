@@ -61,6 +61,22 @@ struct Text {
   }
 };
 
+// Of every item of a list that stands on one line.
+std::vector<Spot> SpotsOf(const toml::node& node) {
+  std::vector<Spot> spots;
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return spots;
+  for (const toml::node& item : *list) {
+    const toml::source_region& region = item.source();
+    const bool is_one_line = region.end.line == region.begin.line;
+    const bool has_width = is_one_line && region.end.column > region.begin.column;
+    spots.push_back({.line = region.begin.line,
+                     .column = region.begin.column,
+                     .width = has_width ? region.end.column - region.begin.column : 1});
+  }
+  return spots;
+}
+
 Value ValueOf(const toml::node& node);
 
 List ListOf(const toml::array& array) {
@@ -178,7 +194,8 @@ Validated<std::vector<Entry>> ReadToml(std::string_view content, const std::stri
     const Place key_place = text.At(key.source());
     const toml::table* section = node.as_table();
     if (section == nullptr) {
-      entries.push_back({"", name, ValueOf(node), key_place, text.At(node.source())});
+      entries.push_back(
+          {"", name, ValueOf(node), key_place, text.At(node.source()), SpotsOf(node)});
       continue;
     }
     entries.push_back({name, "", ValueOf(node), key_place, key_place});
@@ -186,7 +203,7 @@ Validated<std::vector<Entry>> ReadToml(std::string_view content, const std::stri
       const bool is_table = value.is_table() && !value.as_table()->is_inline();
       const Place inner_place = text.At(inner.source());
       entries.push_back({name, std::string(inner.str()), ValueOf(value), inner_place,
-                         is_table ? inner_place : text.At(value.source())});
+                         is_table ? inner_place : text.At(value.source()), SpotsOf(value)});
     }
   }
   // The library yields keys sorted by name; people read a file from the top.
@@ -205,13 +222,19 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-Value ValueFromOption(std::string_view text) {
-  const std::string document = "v = " + std::string(text);
+// `items`: those of a list, where `text` stands at `column` of the option.
+Value ValueFromOption(std::string_view text, std::uint32_t column, std::vector<Spot>& items) {
+  constexpr std::string_view kBefore = "v = ";
+  const std::string document = std::string(kBefore) + std::string(text);
   if (FindDeepKey(document)) return {std::string(text)};
   const toml::parse_result parsed = toml::parse(document);
   // A line feed could smuggle in further keys; then the text is what it looks like, a string.
   if (!parsed || parsed.table().size() != 1 || !parsed.table().contains("v"))
     return {std::string(text)};
+  items = SpotsOf(*parsed.table().get("v"));
+  for (Spot& item : items) {
+    if (item.line == 1) item.column += column - static_cast<std::uint32_t>(kBefore.size()) - 1;
+  }
   return ValueOf(*parsed.table().get("v"));
 }
 
@@ -240,13 +263,16 @@ Validated<Entry> ReadSetOption(const std::string& option, std::uint32_t number) 
                        1;
   value_place.width = std::max(1U, static_cast<std::uint32_t>(CodePoints(right).size()));
 
+  std::vector<Spot> items;
+  Value value = ValueFromOption(right, value_place.column, items);
   // The first dot divides: a deeper name stays in the key, where no schema knows it.
   const std::size_t dot = left.find('.');
   Entry entry{.section = dot == std::string_view::npos ? "" : std::string(left.substr(0, dot)),
               .key = std::string(dot == std::string_view::npos ? left : left.substr(dot + 1)),
-              .value = ValueFromOption(right),
+              .value = std::move(value),
               .key_place = std::move(key_place),
-              .value_place = std::move(value_place)};
+              .value_place = std::move(value_place),
+              .items = std::move(items)};
   return entry;
 }
 

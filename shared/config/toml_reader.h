@@ -13,12 +13,20 @@
 
 namespace skep::config {
 
+// Where an item of a list stands; its file is that of the list.
+struct Spot {
+  std::uint32_t line = 0;  // from 1
+  std::uint32_t column = 0;
+  std::uint32_t width = 1;
+};
+
 struct Entry {
   std::string section;  // "" at the top level
   std::string key;      // "" for the section itself (its header)
   Value value;
   Place key_place;
   Place value_place;
+  std::vector<Spot> items = {};  // of a list
 };
 
 inline constexpr std::size_t kLargestFile = std::size_t{1} << 20U;

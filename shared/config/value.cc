@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "shared/config/utf8.h"
+
 namespace skep::config {
 namespace {
 
@@ -51,21 +53,24 @@ std::string NumberText(double number) {
   return text;
 }
 
+// What cannot be seen is escaped: the text goes into messages, too.
 std::string QuotedText(std::string_view text) {
   std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const std::string_view point = FirstPoint(text);
+    text.remove_prefix(point.size());
+    const bool is_stray = point.size() == 1 && static_cast<unsigned char>(point[0]) >= 0x80;
+    if (point == "\"" || point == "\\") {
       quoted += '\\';
-      quoted += c;
-    } else if (c == '\n') {
+      quoted += point;
+    } else if (point == "\n") {
       quoted += "\\n";
-    } else if (c == '\t') {
+    } else if (point == "\t") {
       quoted += "\\t";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      quoted += fmt::format("\\u{:04X}", byte);
+    } else if (!is_stray && IsHidden(point)) {
+      quoted += TomlEscape(point);
     } else {
-      quoted += c;
+      quoted += point;
     }
   }
   return quoted + '"';

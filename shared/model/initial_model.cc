@@ -68,14 +68,23 @@ Status FillAll(const ModelSpec& spec, const TensorFile& file, Params& params,
   return Ok();
 }
 
+Error Advised(Error error) {
+  if (!error.hint.empty()) return error;
+  error.hint = error.code == 1301
+                   ? "give a file of this model, or correct model.layers or model.architecture"
+                   : "give a safetensors file of 32-bit floats";
+  return error;
+}
+
 }  // namespace
 
 Result<Params> ReadInitialModel(const std::string& path, const ModelSpec& spec,
                                 std::vector<std::string>* notes) {
-  SKEP_ASSIGN(const TensorFile file, ReadTensorFile(path, spec.layout()->values()));
+  Result<TensorFile> file = ReadTensorFile(path, spec.layout()->values());
+  if (!file) return Advised(std::move(file).error());
   Params params(spec.layout());
-  if (Status filled = FillAll(spec, file, params, notes); !filled) {
-    return std::move(filled).error().Within(path);
+  if (Status filled = FillAll(spec, *file, params, notes); !filled) {
+    return Advised(std::move(filled).error().Within(path));
   }
   return params;
 }

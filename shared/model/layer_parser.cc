@@ -3,28 +3,25 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "shared/base/suggest.h"
 #include "shared/base/try.h"
+#include "shared/model/layer_forms.h"
 
 namespace skep::model {
 namespace {
 
 using Kind = Shape::Kind;
 
+constexpr const char* kFewer = "take fewer outputs, or pool before this line";
+
 std::string Joined(const std::vector<std::string_view>& words) {
   std::string text;
   for (const std::string_view word : words) text += (text.empty() ? "" : ", ") + std::string(word);
   return text;
-}
-
-std::optional<std::uint32_t> WholeNumber(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 std::string ShapeText(const Shape& shape) {
@@ -52,6 +49,15 @@ std::uint32_t ConvolvedSize(std::uint32_t size, std::uint32_t kernel, std::uint3
              : static_cast<std::uint32_t>(convolved);
 }
 
+// A line as messages show it.
+std::string Shortened(const std::string& line) {
+  constexpr std::size_t kShown = 80;
+  if (line.size() <= kShown) return line;
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0U) == 0x80U) --end;
+  return line.substr(0, end) + "...";
+}
+
 bool Fits(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   return a <= kMost && b <= kMost && a * b <= kMost && a * b * c / c == a * b && a * b * c <= kMost;
@@ -59,74 +65,50 @@ bool Fits(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 
 }  // namespace
 
-// The words of a line after the first, taken from the front.
-struct LayerParser::Words {
-  std::string kind;
-  std::vector<std::string> rest;
-  std::size_t next = 0;
-
-  explicit Words(const std::string& line) {
-    std::vector<std::string> all(1);
-    for (const char c : line) {
-      if (c != ' ' && c != '\t') {
-        all.back() += c;
-      } else if (!all.back().empty()) {
-        all.emplace_back();
-      }
-    }
-    if (all.back().empty() && all.size() > 1) all.pop_back();
-    kind = all.front();
-    rest.assign(all.begin() + 1, all.end());
-  }
-  [[nodiscard]] bool AtEnd() const { return next == rest.size(); }
-  [[nodiscard]] std::string Take() { return AtEnd() ? std::string() : rest[next++]; }
-  [[nodiscard]] std::optional<std::uint32_t> TakeCount() {
-    const std::optional<std::uint32_t> number = WholeNumber(Take());
-    return number && *number > 0 ? number : std::nullopt;
-  }
-  // The word, wherever it stands; takes it out.
-  [[nodiscard]] bool TakeFlag(std::string_view word) {
-    for (std::size_t i = next; i < rest.size(); ++i) {
-      if (rest[i] != word) continue;
-      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
-      return true;
-    }
-    return false;
-  }
-  // The count after the word; 0 where the word stands without one, nothing without the word.
-  [[nodiscard]] std::optional<std::uint32_t> TakeOption(std::string_view word) {
-    for (std::size_t i = next; i < rest.size(); ++i) {
-      if (rest[i] != word) continue;
-      const auto at = rest.begin() + static_cast<std::ptrdiff_t>(i);
-      const std::uint32_t count = i + 1 < rest.size() ? WholeNumber(rest[i + 1]).value_or(0) : 0;
-      rest.erase(at, i + 1 < rest.size() ? at + 2 : at + 1);
-      return count;
-    }
-    return std::nullopt;
-  }
-};
-
-std::vector<std::string_view> LayerWords() {
-  return {"dense",     "conv",      "conv1d",  "relu",       "tanh",      "sigmoid",  "gelu",
-          "maxpool",   "maxpool1d", "avgpool", "globalpool", "flatten",   "dropout",  "norm",
-          "embedding", "positions", "lstm",    "gru",        "attention", "residual", "add"};
-}
-
 LayerParser::LayerParser(const Shape& input, bool is_single_size)
     : shape_(input), is_single_size_(is_single_size), is_data_order_(true) {}
 
 Error LayerParser::Refuse(const std::string& reason, const std::string& hint) const {
-  return Error{1301,
-               "model.layers, line " + std::to_string(number_) + " \"" + line_ + "\": " + reason,
-               hint};
+  const LayerForm* form = FindLayerForm(kind_);
+  const std::string usual = form == nullptr ? "" : "write it as " + std::string(form->form);
+  return Error{
+      1301,
+      "model.layers, line " + std::to_string(number_) + " \"" + Shortened(line_) + "\": " + reason,
+      hint.empty() ? usual : hint};
+}
+
+// How what flows here could be of the kind that is wanted.
+std::string LayerParser::ShapeHint(Kind wanted) const {
+  const bool is_sequence = shape_.kind == Kind::kSequence;
+  if (is_sequence && kind_ == "conv") return "for a sequence it is conv1d";
+  if (is_sequence && kind_ == "maxpool") return "for a sequence it is maxpool1d";
+  if (shape_.kind == Kind::kImage && kind_ == "conv1d") return "for an image it is conv";
+  if (shape_.kind == Kind::kImage && kind_ == "maxpool1d") return "for an image it is maxpool";
+  if (shape_.kind == Kind::kValues && !flattened_by_.empty()) {
+    return flattened_by_ + " made plain values: put this line before that one";
+  }
+  if (wanted == Kind::kImage) return "say its shape: model.input = [channels, height, width]";
+  return "say its shape: model.input = [length, features], or begin with an embedding of symbols";
 }
 
 Status LayerParser::Add(const std::string& line) {
+  // So that no line is longer than a text of the plan: the longest has nine words.
+  constexpr std::size_t kLongestWord = 24;
   ++number_;
   line_ = line;
-  Words words(line);
+  LineWords words(line);
+  kind_ = words.kind;
+  if (words.LongestWord() > kLongestWord) {
+    return Refuse("no word of a layer is longer than 24 letters",
+                  "skep-simulator explain layers shows the form of every line");
+  }
+  const Kind before = shape_.kind;
   SKEP_TRY(Dispatch(words));
-  return words.AtEnd() ? Ok() : RefuseRest(words.rest[words.next]);
+  if (!words.AtEnd()) return RefuseRest(words.rest[words.next]);
+  if (before != Kind::kValues && shape_.kind == Kind::kValues) {
+    flattened_by_ = "line " + std::to_string(number_) + " \"" + line_ + "\"";
+  }
+  return Ok();
 }
 
 // A word that no rule took: misspelt, or twice, or of another layer.
@@ -141,7 +123,7 @@ Status LayerParser::RefuseRest(const std::string& word) const {
                 suggestion.empty() ? "" : "did you mean \"" + suggestion + "\"?");
 }
 
-Status LayerParser::Dispatch(Words& words) {
+Status LayerParser::Dispatch(LineWords& words) {
   const std::string& kind = words.kind;
   // These two leave an image of the data as it is: they see its values only.
   if (kind != "flatten" && kind != "dense") EnsureChannelLast();
@@ -174,7 +156,8 @@ Status LayerParser::Dispatch(Words& words) {
 
 Status LayerParser::End() const {
   if (open_.empty()) return Ok();
-  return Error{1301, "model.layers: a \"residual\" has no \"add\"", ""};
+  return Error{1301, "model.layers: a \"residual\" has no \"add\"",
+               "put add where what it keeps is added"};
 }
 
 void LayerParser::Push(Layer layer) {
@@ -215,10 +198,11 @@ Status LayerParser::AddFlatten() {
 
 Status LayerParser::NeedSequence() const {
   if (shape_.kind == Kind::kSequence) return Ok();
-  return Refuse("needs a sequence [length, features]; here flow " + ShapeText(shape_));
+  return Refuse("needs a sequence [length, features]; here flow " + ShapeText(shape_),
+                ShapeHint(Kind::kSequence));
 }
 
-Status LayerParser::AddDense(Words& words) {
+Status LayerParser::AddDense(LineWords& words) {
   if (words.AtEnd()) return Refuse("\"dense\" needs the number of its outputs");
   const std::string number = words.Take();
   const std::uint32_t outputs = WholeNumber(number).value_or(0);
@@ -226,7 +210,7 @@ Status LayerParser::AddDense(Words& words) {
   const bool has_bias = !words.TakeFlag("nobias");
   if (shape_.kind == Kind::kImage) Flatten();
   is_data_order_ = false;
-  if (!Fits(shape_.Pixels(), outputs, 1)) return Refuse("more than 2^32 values flow out");
+  if (!Fits(shape_.Pixels(), outputs, 1)) return Refuse("more than 2^32 values flow out", kFewer);
   DenseLayer dense{.positions = shape_.Pixels(),
                    .inputs = shape_.channels,
                    .outputs = outputs,
@@ -239,7 +223,7 @@ Status LayerParser::AddDense(Words& words) {
   return Ok();
 }
 
-Status LayerParser::AddConv(Words& words) {
+Status LayerParser::AddConv(LineWords& words) {
   const std::optional<std::uint32_t> outputs = words.TakeCount();
   if (!outputs) return Refuse("\"conv\" needs the number of its output channels, at least 1");
   const std::string size = words.Take();
@@ -253,8 +237,7 @@ Status LayerParser::AddConv(Words& words) {
     return Refuse("\"" + size + "\" is no size of a window", "write it as 3x3");
   }
   if (shape_.kind != Kind::kImage) {
-    return Refuse("needs an image; here flow " + ShapeText(shape_),
-                  "say its shape: model.input = [channels, height, width]");
+    return Refuse("needs an image; here flow " + ShapeText(shape_), ShapeHint(Kind::kImage));
   }
   const bool is_same = words.TakeFlag("same");
   if (words.TakeFlag("valid") && is_same) return Refuse("\"same\" and \"valid\" contradict");
@@ -262,13 +245,14 @@ Status LayerParser::AddConv(Words& words) {
   conv.groups = groups.value_or(1);
   if (conv.groups == 0 || shape_.channels % conv.groups != 0 || *outputs % conv.groups != 0) {
     return Refuse("\"groups\" needs a number that divides " + std::to_string(shape_.channels) +
-                  " and " + std::to_string(*outputs) + " channels");
+                      " and " + std::to_string(*outputs) + " channels",
+                  "leave it out: one group always fits");
   }
   conv.out = {.kind = Kind::kImage, .channels = *outputs};
   return AddConvolution(words, conv, is_same, true);
 }
 
-Status LayerParser::AddConv1d(Words& words) {
+Status LayerParser::AddConv1d(LineWords& words) {
   const std::optional<std::uint32_t> outputs = words.TakeCount();
   const std::optional<std::uint32_t> size = words.TakeCount();
   if (!outputs || !size) {
@@ -283,7 +267,7 @@ Status LayerParser::AddConv1d(Words& words) {
   return AddConvolution(words, conv, is_same, false);
 }
 
-Status LayerParser::AddConvolution(Words& words, ConvLayer conv, bool is_same, bool is_image) {
+Status LayerParser::AddConvolution(LineWords& words, ConvLayer conv, bool is_same, bool is_image) {
   const std::optional<std::uint32_t> stride = words.TakeOption("stride");
   conv.stride = stride.value_or(1);
   if (conv.stride == 0) return Refuse("\"stride\" needs a number, at least 1");
@@ -297,10 +281,11 @@ Status LayerParser::AddConvolution(Words& words, ConvLayer conv, bool is_same, b
       is_image ? ConvolvedSize(shape_.height, conv.kernel_height, conv.stride, conv.pad_height) : 1;
   conv.out.width = ConvolvedSize(shape_.width, conv.kernel_width, conv.stride, conv.pad_width);
   if (conv.out.height == 0 || conv.out.width == 0) {
-    return Refuse("its window is larger than what flows in, " + ShapeText(shape_));
+    return Refuse("its window is larger than what flows in, " + ShapeText(shape_),
+                  "take a smaller window, or same");
   }
   if (!Fits(conv.out.height, conv.out.width, conv.out.channels)) {
-    return Refuse("more than 2^32 values flow out");
+    return Refuse("more than 2^32 values flow out", kFewer);
   }
   const std::string name = NextName("conv");
   std::vector<std::uint32_t> shape{conv.out.channels, conv.in.channels / conv.groups};
@@ -318,19 +303,20 @@ Status LayerParser::AddActivation(Activation kind) {
   return Ok();
 }
 
-Status LayerParser::AddPool(Words& words, Shape::Kind kind, bool is_maximum) {
+Status LayerParser::AddPool(LineWords& words, Shape::Kind kind, bool is_maximum) {
   const std::optional<std::uint32_t> size = words.TakeCount();
   if (!size) return Refuse("\"" + words.kind + "\" needs the size of its window, at least 1");
   if (shape_.kind == Kind::kValues || shape_.kind != kind) {
     return Refuse("does not fit what flows in, " + ShapeText(shape_),
-                  shape_.kind == Kind::kSequence ? "for a sequence it is maxpool1d" : "");
+                  ShapeHint(is_maximum ? kind : Kind::kImage));
   }
   PoolLayer pool{.is_maximum = is_maximum, .in = shape_, .out = {}, .window_width = *size};
   if (kind == Kind::kImage) pool.window_height = *size;
   shape_.height /= pool.window_height;
   shape_.width /= pool.window_width;
   if (shape_.Pixels() == 0) {
-    return Refuse("its window is larger than what flows in, " + ShapeText(pool.in));
+    return Refuse("its window is larger than what flows in, " + ShapeText(pool.in),
+                  "take a smaller window");
   }
   pool.out = shape_;
   Push(pool);
@@ -339,7 +325,8 @@ Status LayerParser::AddPool(Words& words, Shape::Kind kind, bool is_maximum) {
 
 Status LayerParser::AddGlobalPool() {
   if (shape_.kind == Kind::kValues) {
-    return Refuse("needs an image or a sequence; here flow " + ShapeText(shape_));
+    return Refuse("needs an image or a sequence; here flow " + ShapeText(shape_),
+                  ShapeHint(Kind::kImage));
   }
   PoolLayer pool{.is_maximum = false,
                  .in = shape_,
@@ -352,13 +339,15 @@ Status LayerParser::AddGlobalPool() {
   return Ok();
 }
 
-Status LayerParser::AddDropout(Words& words) {
+Status LayerParser::AddDropout(LineWords& words) {
   const std::string text = words.Take();
   double probability = -1;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), probability);
   const bool is_number = failure == std::errc() && end == text.data() + text.size();
-  if (!is_number || !(probability >= 0 && probability < 1)) {
-    return Refuse("\"dropout\" needs a probability in [0, 1)");
+  // Beyond it hardly a value would be left, and those that are would be scaled without bound.
+  constexpr double kMostDropped = 0.999;
+  if (!is_number || !(probability >= 0 && probability <= kMostDropped)) {
+    return Refuse("\"dropout\" needs a probability from 0 to 0.999");
   }
   Push(DropoutLayer{.probability = probability,
                     .index = static_cast<std::uint32_t>(number_ - 1),
@@ -366,7 +355,7 @@ Status LayerParser::AddDropout(Words& words) {
   return Ok();
 }
 
-Status LayerParser::AddNorm(Words& words) {
+Status LayerParser::AddNorm(LineWords& words) {
   const std::string word = words.Take();
   NormLayer norm{.shape = shape_};
   if (word == "batch") {
@@ -377,8 +366,10 @@ Status LayerParser::AddNorm(Words& words) {
   } else if (word == "group") {
     norm.groups = words.TakeCount().value_or(0);
     if (norm.groups == 0 || shape_.channels % norm.groups != 0) {
-      return Refuse("\"group\" needs a number that divides " + std::to_string(shape_.channels) +
-                    " channels");
+      constexpr std::uint32_t kUsual = 8;
+      return Refuse(
+          "\"group\" needs a number that divides " + std::to_string(shape_.channels) + " channels",
+          "norm group " + std::to_string(std::gcd(kUsual, shape_.channels)) + " fits");
     }
   } else {
     return Refuse("\"norm\" needs batch, layer or group G");
@@ -394,17 +385,17 @@ Status LayerParser::AddNorm(Words& words) {
   return Ok();
 }
 
-Status LayerParser::AddEmbedding(Words& words) {
+Status LayerParser::AddEmbedding(LineWords& words) {
+  const std::string first = "an embedding stands first, over an input [length] of symbols";
+  if (number_ != 1) return Refuse(first, "put it in line 1");
+  if (!is_single_size_) return Refuse(first, "say the length: model.input = [length]");
   const std::optional<std::uint32_t> features = words.TakeCount();
   const std::uint32_t symbols = words.TakeOption("symbols").value_or(0);
   if (!features || symbols == 0) {
     return Refuse("\"embedding\" needs its features and its symbols",
                   "write embedding 8 symbols 65");
   }
-  if (!layers.empty() || number_ != 1 || !is_single_size_) {
-    return Refuse("an embedding stands first, over an input [length] of symbols");
-  }
-  if (!Fits(shape_.channels, *features, 1)) return Refuse("more than 2^32 values flow out");
+  if (!Fits(shape_.channels, *features, 1)) return Refuse("more than 2^32 values flow out", kFewer);
   EmbeddingLayer embedding{.length = shape_.channels, .symbols = symbols, .features = *features};
   embedding.weight = AddTensor(NextName("embedding") + ".weight", {symbols, *features});
   symbols_ = symbols;
@@ -422,14 +413,14 @@ Status LayerParser::AddPositions() {
   return Ok();
 }
 
-Status LayerParser::AddRecurrent(Words& words, RecurrentLayer::Kind kind) {
+Status LayerParser::AddRecurrent(LineWords& words, RecurrentLayer::Kind kind) {
   const std::optional<std::uint32_t> hidden = words.TakeCount();
   constexpr std::uint32_t kMostHidden = 1U << 20U;
   if (!hidden || *hidden > kMostHidden) {
     return Refuse("\"" + words.kind + "\" needs its hidden values, 1 to 1048576");
   }
   SKEP_TRY(NeedSequence());
-  if (!Fits(shape_.width, *hidden, 4)) return Refuse("more than 2^32 values flow out");
+  if (!Fits(shape_.width, *hidden, 4)) return Refuse("more than 2^32 values flow out", kFewer);
   RecurrentLayer layer{
       .kind = kind, .length = shape_.width, .inputs = shape_.channels, .hidden = *hidden};
   const std::string name = NextName(words.kind);
@@ -443,15 +434,17 @@ Status LayerParser::AddRecurrent(Words& words, RecurrentLayer::Kind kind) {
   return Ok();
 }
 
-Status LayerParser::AddAttention(Words& words) {
+Status LayerParser::AddAttention(LineWords& words) {
   const std::optional<std::uint32_t> heads = words.TakeCount();
   SKEP_TRY(NeedSequence());
   if (!heads || shape_.channels % *heads != 0) {
+    constexpr std::uint32_t kUsual = 4;
     return Refuse("\"attention\" needs a number of heads that divides " +
-                  std::to_string(shape_.channels) + " features");
+                      std::to_string(shape_.channels) + " features",
+                  "attention " + std::to_string(std::gcd(kUsual, shape_.channels)) + " fits");
   }
   constexpr std::uint32_t kMostFeatures = 1U << 20U;
-  if (shape_.channels > kMostFeatures) return Refuse("more than 1048576 features");
+  if (shape_.channels > kMostFeatures) return Refuse("more than 1048576 features", kFewer);
   AttentionLayer layer{.length = shape_.width,
                        .features = shape_.channels,
                        .heads = *heads,
@@ -473,7 +466,8 @@ Status LayerParser::AddResidual() {
 }
 
 Status LayerParser::AddAdd() {
-  if (open_.empty()) return Refuse("there is no \"residual\" before it");
+  if (open_.empty())
+    return Refuse("there is no \"residual\" before it", "put residual where what it adds flows in");
   const Residual kept = open_.back();
   open_.pop_back();
   const auto stride_of = [](std::uint64_t from, std::uint64_t to) {
@@ -486,7 +480,8 @@ Status LayerParser::AddAdd() {
       stride_of(kept.shape.width, add.stride) == shape_.width &&
       (shape_.kind != Kind::kImage || stride_of(kept.shape.height, add.stride) == shape_.height);
   if (!fits) {
-    return Refuse("cannot add " + ShapeText(kept.shape) + " to " + ShapeText(shape_));
+    return Refuse("cannot add " + ShapeText(kept.shape) + " to " + ShapeText(shape_),
+                  "what is added has the same shape, or more places and no more channels");
   }
   Push(add);
   return Ok();

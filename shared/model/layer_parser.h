@@ -5,12 +5,12 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "shared/base/result.h"
 #include "shared/model/layers.h"
 #include "shared/model/layout.h"
+#include "shared/model/line_words.h"
 
 namespace skep::model {
 
@@ -31,29 +31,30 @@ class LayerParser {
   std::vector<TensorSpec> tensors;
 
  private:
-  struct Words;
   struct Residual {
     std::size_t slot;
     Shape shape;
   };
 
   [[nodiscard]] Error Refuse(const std::string& reason, const std::string& hint = "") const;
+  [[nodiscard]] std::string ShapeHint(Shape::Kind wanted) const;
   [[nodiscard]] Status RefuseRest(const std::string& word) const;
-  [[nodiscard]] Status Dispatch(Words& words);
-  [[nodiscard]] Status AddDense(Words& words);
-  [[nodiscard]] Status AddConv(Words& words);
-  [[nodiscard]] Status AddConv1d(Words& words);
-  [[nodiscard]] Status AddConvolution(Words& words, ConvLayer conv, bool is_same, bool is_image);
+  [[nodiscard]] Status Dispatch(LineWords& words);
+  [[nodiscard]] Status AddDense(LineWords& words);
+  [[nodiscard]] Status AddConv(LineWords& words);
+  [[nodiscard]] Status AddConv1d(LineWords& words);
+  [[nodiscard]] Status AddConvolution(LineWords& words, ConvLayer conv, bool is_same,
+                                      bool is_image);
   [[nodiscard]] Status AddActivation(Activation kind);
-  [[nodiscard]] Status AddPool(Words& words, Shape::Kind kind, bool is_maximum);
+  [[nodiscard]] Status AddPool(LineWords& words, Shape::Kind kind, bool is_maximum);
   [[nodiscard]] Status AddGlobalPool();
   [[nodiscard]] Status AddFlatten();
-  [[nodiscard]] Status AddDropout(Words& words);
-  [[nodiscard]] Status AddNorm(Words& words);
-  [[nodiscard]] Status AddEmbedding(Words& words);
+  [[nodiscard]] Status AddDropout(LineWords& words);
+  [[nodiscard]] Status AddNorm(LineWords& words);
+  [[nodiscard]] Status AddEmbedding(LineWords& words);
   [[nodiscard]] Status AddPositions();
-  [[nodiscard]] Status AddRecurrent(Words& words, RecurrentLayer::Kind kind);
-  [[nodiscard]] Status AddAttention(Words& words);
+  [[nodiscard]] Status AddRecurrent(LineWords& words, RecurrentLayer::Kind kind);
+  [[nodiscard]] Status AddAttention(LineWords& words);
   [[nodiscard]] Status AddResidual();
   [[nodiscard]] Status AddAdd();
 
@@ -71,13 +72,12 @@ class LayerParser {
   bool is_data_order_;      // nothing came before: an image is channel-major
   std::size_t number_ = 0;  // of the line, from 1
   std::string line_;
+  std::string kind_;          // its first word
+  std::string flattened_by_;  // the line that made plain values of an image or a sequence
   std::uint32_t symbols_ = 0;
   bool has_batch_norm_ = false;
   std::map<std::string, std::uint32_t> ordinals_;
   std::vector<Residual> open_;
 };
-
-// Words that start a line.
-[[nodiscard]] std::vector<std::string_view> LayerWords();
 
 }  // namespace skep::model

@@ -14,13 +14,15 @@ constexpr std::size_t kMostLayers = 1024;
 
 Result<std::uint32_t> ProductOf(const std::vector<std::uint32_t>& input) {
   if (input.empty() || input.size() > kMostInputSizes) {
-    return Error{1301, "model.input has " + std::to_string(input.size()) + " sizes; 1 to 4", ""};
+    return Error{1301, "model.input has " + std::to_string(input.size()) + " sizes; 1 to 4",
+                 "[values], [length, features] or [channels, height, width]"};
   }
   std::uint64_t product = 1;
   for (const std::uint32_t size : input) {
     product *= size;
     if (product == 0 || product > std::numeric_limits<std::uint32_t>::max()) {
-      return Error{1301, "model.input: each size is at least 1, their product below 2^32", ""};
+      return Error{1301, "model.input: each size is at least 1, their product below 2^32",
+                   "take the shape of one example"};
     }
   }
   return static_cast<std::uint32_t>(product);
@@ -37,6 +39,16 @@ Shape ShapeOf(const std::vector<std::uint32_t>& input, std::uint32_t product) {
   return {.kind = Shape::Kind::kValues, .channels = product};
 }
 
+// What a layout is refused for, said of the layers that it comes from.
+Error Explained(Error error) {
+  if (error.hint.empty()) {
+    error.hint = error.message == "the model has no parameters"
+                     ? "add a layer with weights, such as dense"
+                     : "take fewer or smaller layers";
+  }
+  return std::move(error).Within("model.layers");
+}
+
 }  // namespace
 
 Result<ModelSpec> ModelSpec::Parse(std::vector<std::uint32_t> input,
@@ -44,12 +56,19 @@ Result<ModelSpec> ModelSpec::Parse(std::vector<std::uint32_t> input,
   ModelSpec spec;
   SKEP_ASSIGN(spec.input_values_, ProductOf(input));
   if (lines.size() > kMostLayers) {
-    return Error{1301, std::to_string(lines.size()) + " layers; at most 1024", ""};
+    return Error{1301, "model.layers has " + std::to_string(lines.size()) + " lines; at most 1024",
+                 "take fewer layers"};
   }
   LayerParser parser(ShapeOf(input, spec.input_values_), input.size() == 1);
-  for (const std::string& line : lines) SKEP_TRY(parser.Add(line));
+  for (std::string& line : lines) {
+    // As the plan carries it: white space of any length is one space.
+    line = LineWords(line).Text();
+    SKEP_TRY(parser.Add(line));
+  }
   SKEP_TRY(parser.End());
-  SKEP_ASSIGN(spec.layout_, Layout::Make(std::move(parser.tensors)));
+  Result<LayoutPtr> layout = Layout::Make(std::move(parser.tensors));
+  if (!layout) return Explained(std::move(layout).error());
+  spec.layout_ = std::move(layout).value();
   spec.output_ = parser.shape();
   spec.input_symbols_ = parser.input_symbols();
   spec.has_batch_norm_ = parser.has_batch_norm();

@@ -203,7 +203,8 @@ Result<std::vector<std::string>> PresetLines(const std::string& architecture,
   if (!IsTaken(preset->takes, wishes.input.size())) {
     return Error{1301,
                  "model.architecture \"" + architecture + "\" does not take an input of " +
-                     std::to_string(wishes.input.size()) + " sizes",
+                     std::to_string(wishes.input.size()) +
+                     (wishes.input.size() == 1 ? " size" : " sizes"),
                  std::string("it takes ") + Wanted(preset->takes)};
   }
   if (wishes.classes == 0) {

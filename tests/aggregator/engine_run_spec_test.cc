@@ -138,6 +138,58 @@ TEST_CASE("an embedding without symbols has as many as classes, and the plan say
   CHECK(client::ReadTrainingPlan(spec.plan).value().model.positions() == 4);
   experiment.model.layers = {"embedding 2 symbols 9", "dense 3"};
   CHECK(MakeRunSpec(experiment, inputs).value().model.input_symbols() == 9);
+  experiment.model.layers = {"\t embedding  2 ", "dense 3"};
+  CHECK(MakeRunSpec(experiment, inputs).value().model.lines()[0] == "embedding 2 symbols 3");
+}
+
+TEST_CASE("an embedding of fewer symbols than the data is refused when the run is made", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"embedding 2 symbols 2", "dense 3"};
+  RunInputs inputs = Inputs();
+  inputs.data.task = data::Task::kNextToken;
+  inputs.labels_per_row = 4;
+  const auto spec = MakeRunSpec(experiment, inputs);
+  REQUIRE_FALSE(spec.has_value());
+  CHECK(spec.error().code == 1301);
+  CHECK(spec.error().message ==
+        "model.layers, line 1 \"embedding 2 symbols 2\": 2 symbols for data of 3 symbols");
+  CHECK(spec.error().hint == "leave \"symbols\" out: the data say it");
+}
+
+TEST_CASE("a preset whose lines do not fit is named, with one output in the singular", "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "lenet";
+  RunInputs inputs = Inputs();
+  inputs.input_shape = {1, 2, 2};
+  CHECK(MakeRunSpec(experiment, inputs)
+            .error()
+            .message.starts_with(
+                "model.architecture = \"lenet\": model.layers, line 1 \"conv 6 5x5\": its window"));
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"dense 1"};
+  const Error error = MakeRunSpec(experiment, Inputs()).error();
+  CHECK(error.message == "model.layers: the model has 1 output for 3 classes");
+  CHECK(error.hint == "end with \"dense 3\"");
+}
+
+TEST_CASE("a model that the machine has no memory for is refused before it is made", "[unit]") {
+  constexpr std::uint64_t kFree = std::uint64_t{4} << 30U;
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"dense 1000000000", "dense 3"};
+  experiment.model.init = "fan-in";
+  const RunSpec spec = MakeRunSpec(experiment, Inputs()).value();
+  const auto refused = MakeInitialModel(experiment, spec.model, 42, nullptr, kFree);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == 1401);
+  CHECK(refused.error().message ==
+        "a run of 8000000003 parameters needs 208.6 GiB; 80 % of the free memory is 3.2 GiB");
+  // A file is not read either.
+  experiment.model.initial_model = "missing.safetensors";
+  CHECK(MakeInitialModel(experiment, spec.model, 42, nullptr, kFree).error().code == 1401);
+  const RunSpec small = MakeRunSpec(Small(), Inputs()).value();
+  CHECK(MakeInitialModel(Small(), small.model, 42, nullptr, kFree).has_value());
 }
 
 TEST_CASE("a model that answers at more places than the data have labels is refused", "[unit]") {
@@ -150,7 +202,7 @@ TEST_CASE("a model that answers at more places than the data have labels is refu
   REQUIRE_FALSE(spec.has_value());
   CHECK(spec.error().code == 1301);
   CHECK(spec.error().message ==
-        "the model answers at 4 places of an example, the data have 1 labels");
+        "the model answers at 4 places of an example, the data have 1 label");
 }
 
 TEST_CASE("batch norm with a batch size of one is refused", "[unit]") {
@@ -334,6 +386,30 @@ TEST_CASE("only labels that count are evaluated, at every place", "[unit]") {
   for (std::int32_t& label : text.labels) label = -1;
   text.floats[5] = 0;
   CHECK(evaluate(text).value().metrics.empty());
+}
+
+TEST_CASE("a symbol of the test part alone does not count, also where an example has one place",
+          "[unit]") {
+  config::Experiment experiment = Small();
+  experiment.model.architecture = "layers";
+  experiment.model.layers = {"embedding 2", "dense 3"};
+  RunInputs inputs = Inputs();
+  inputs.data.task = data::Task::kNextToken;
+  inputs.input_shape = {1};
+  inputs.labels_per_row = 1;
+  const RunSpec spec = MakeRunSpec(experiment, inputs).value();
+  const model::Params zeros = MakeInitialModel(experiment, spec.model, 42).value();
+  data::Dataset text;
+  text.input_shape = {1};
+  text.rows = 4;
+  text.values = 1;
+  text.floats = {0, 1, 2, 0};
+  text.labels = {0, -1, 0, 1};
+  const auto evaluated =
+      MakeEvaluator(std::make_shared<const data::Dataset>(text), kernels::Isa::kPortable, nullptr)
+          ->Evaluate(spec, zeros);
+  REQUIRE(evaluated.has_value());
+  CHECK(evaluated->metrics[0].value == Approx(2.0 / 3));  // class 0 wins a draw, of three places
 }
 
 // A driver without models and bodies.

@@ -248,7 +248,8 @@ TEST_CASE("values that contradict each other are refused at the later one", "[un
        "e.toml:2:1: \"client.proximal_mu\" is only for \"training.algorithm\" = \"fedprox\" or "
        "\"fednova\"; it is \"fedavg\""},
       {"[data]\nclasses = [\"a\", \"b\"]\n[model]\nclasses = 3\n", 1301,
-       "e.toml:4:11: \"model.classes\" is 3; \"data.classes\" names 2"},
+       "e.toml:4:11: \"model.classes\" is 3; \"data.classes\" names 2",
+       "leave it out: data.classes says it"},
   };
   for (const Case& bad : cases) CheckCase(bad);
 }

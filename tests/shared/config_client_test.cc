@@ -73,7 +73,7 @@ TEST_CASE("what a client's file gets wrong is refused", "[unit]") {
   CHECK(Shown("[privacy]\nmax_epsilon = 2\n") ==
         "1019 2:15 \"privacy.max_epsilon\" is not in this build");
   CHECK(Shown("[limits]\ndevice = \"gpu\"\n") ==
-        "1102 2:10 \"limits.device\" is \"gpu\"; allowed \"auto\", \"cpu\", \"cuda:\"");
+        "1102 2:10 \"limits.device\" is \"gpu\"; allowed \"auto\", \"cpu\", \"cuda:N\"");
 }
 
 }  // namespace

@@ -108,6 +108,43 @@ TEST_CASE("control characters of a path or a value do not reach the terminal", "
         "error[SKEP-1201]: a?[2J: no ?[31mred?\n   skep-simulator explain SKEP-1201\n");
 }
 
+TEST_CASE("no text of a user turns round what is shown, wherever it is echoed", "[unit]") {
+  // Right-to-left override, isolate, zero width space, C1, byte order mark, line separator, tag.
+  const std::string hidden = "\u202e\u2067\u200b\u009b\ufeff\u2028\U000e0041";
+  const std::string shown = "???????";
+  const Problem problem{.code = 1201,
+                        .place = {.file = "f" + hidden,
+                                  .line = 1,
+                                  .column = 1,
+                                  .width = 3,
+                                  .source_line = "key" + hidden},
+                        .message = "m" + hidden,
+                        .hint = "h" + hidden};
+  CHECK(FormatProblems({problem}, {.program = "p"}) ==
+        "error[SKEP-1201]: f" + shown + ":1:1: m" + shown + "\n    1 | key" + shown +
+            "\n      | ^^^ h" + shown + "\n   p explain SKEP-1201\n");
+  CHECK(FormatNote({.code = 0, .text = "n" + hidden, .hint = "h" + hidden}) ==
+        "note: n" + shown + "\n   h" + shown + "\n");
+  CHECK(ProblemsAsJson({{.code = 1201, .message = "m\u202e\U000e0041"}})
+            .find(R"("message":"m\u202e\udb40\udc41")") != std::string::npos);
+  const std::string value = Shown("[data]\ndataset = \"a\u202eb\"\n");
+  CHECK(value.find(R"("data.dataset" is "a\u202Eb")") != std::string::npos);
+  CHECK(value.find("\u202e") == std::string::npos);
+  // Letters of every script, and the joiners between them, stay.
+  CHECK(FormatNote({.code = 0, .text = "\u05d0\u0646\u200c\u4e16 \U0001f41d", .hint = ""}) ==
+        "note: \u05d0\u0646\u200c\u4e16 \U0001f41d\n");
+}
+
+TEST_CASE("a value with hidden characters reads back as the same", "[unit]") {
+  const std::string text = "[data]\npath = \"a\u202e\U000e0041\\u0007\u009bb.csv\"\n";
+  const auto first = ParseExperiment(text, "e.toml", {});
+  REQUIRE(first.has_value());
+  const auto again = ParseExperiment(first.value().effective.AsToml(), "e.toml", {});
+  REQUIRE(again.has_value());
+  CHECK(again.value().value.data.path == first.value().value.data.path);
+  CHECK(again.value().value.data.path.find("\u202e") != std::string::npos);
+}
+
 TEST_CASE("an error for callers of one Result names the place", "[unit]") {
   const auto loaded = ParseExperiment("[training]\nround = 50\n", "experiment.toml", {});
   const Error error = AsError(loaded.problems());

@@ -1,8 +1,10 @@
 #include "shared/base/bytes.h"
 #include "shared/base/sha256.h"
+#include "shared/model/free_memory.h"
 #include "shared/model/layout.h"
 #include "shared/model/params.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace skep::model {
 namespace {
@@ -107,6 +109,85 @@ TEST_CASE("at most 1024 tensors", "[unit]") {
   CHECK(RefusalOf(tensors).message == "1025 tensors; at most 1024");
   tensors.pop_back();
   CHECK(Layout::Make(tensors).has_value());
+}
+
+// A tree of the kernel's files: a machine with 8 GiB free, and a process in the group /a/b.
+class Kernel {
+ public:
+  Kernel() {
+    Write("proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1024 kB\nMemAvailable: 8388608 kB\n");
+  }
+  void Write(const std::string& file, const std::string& text) const {
+    (void)folder_.Write(file, text);
+  }
+  [[nodiscard]] std::uint64_t Free() const { return FreeMemory(folder_.path().string()); }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+constexpr std::uint64_t kMib = 1U << 20U;
+
+TEST_CASE("without limits free memory is the machine's", "[unit]") {
+  const Kernel kernel;
+  CHECK(kernel.Free() == 8192 * kMib);
+  kernel.Write("proc/self/cgroup", "0::/a/b\n");
+  CHECK(kernel.Free() == 8192 * kMib);
+  kernel.Write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  CHECK(kernel.Free() == 8192 * kMib);
+}
+
+TEST_CASE("the least of a group and of those above it counts", "[unit]") {
+  const Kernel kernel;
+  kernel.Write("proc/self/cgroup", "1:name=systemd:/x\n0::/a/b\n");
+  kernel.Write("sys/fs/cgroup/a/b/memory.max", "1073741824\n");
+  kernel.Write("sys/fs/cgroup/a/b/memory.current", "268435456\n");
+  CHECK(kernel.Free() == 768 * kMib);
+  // File pages that are not in use are dropped when memory is short.
+  kernel.Write("sys/fs/cgroup/a/b/memory.stat", "anon 1\ninactive_file 134217728\n");
+  CHECK(kernel.Free() == 896 * kMib);
+  kernel.Write("sys/fs/cgroup/a/memory.max", "536870912\n");
+  kernel.Write("sys/fs/cgroup/a/memory.current", "530000000\n");
+  CHECK(kernel.Free() == 536870912 - 530000000);
+  kernel.Write("sys/fs/cgroup/a/memory.current", "600000000\n");  // above its limit for a moment
+  CHECK(kernel.Free() == 1);
+}
+
+TEST_CASE("a container that sees its own group as the root is limited by it", "[unit]") {
+  const Kernel kernel;
+  kernel.Write("proc/self/cgroup", "0::/docker/0123\n");  // as the host names it
+  kernel.Write("sys/fs/cgroup/memory.max", "1048576\n");
+  CHECK(kernel.Free() == kMib);
+  kernel.Write("proc/self/cgroup", "0::/\n");
+  CHECK(kernel.Free() == kMib);
+}
+
+TEST_CASE("limits of version 1 count, and its number for none does not", "[unit]") {
+  const Kernel kernel;
+  const std::string folder = "sys/fs/cgroup/memory/a/";
+  kernel.Write("proc/self/cgroup", "9:cpu,cpuacct:/a\n4:pids,memory:/a\n0::/\n");
+  kernel.Write(folder + "memory.limit_in_bytes", "9223372036854771712\n");
+  CHECK(kernel.Free() == 8192 * kMib);
+  kernel.Write(folder + "memory.limit_in_bytes", "2147483648\n");
+  kernel.Write(folder + "memory.usage_in_bytes", "1073741824\n");
+  kernel.Write(folder + "memory.stat", "inactive_file 1\ntotal_inactive_file 536870912\n");
+  CHECK(kernel.Free() == 1536 * kMib);
+}
+
+TEST_CASE("a machine that says nothing has no figure, and nothing is refused by it", "[unit]") {
+  const test::TemporaryFolder empty;
+  CHECK(FreeMemory(empty.path().string()) == 0);
+  CHECK(CheckFits(std::uint64_t{1} << 60U, 0, "it", "").has_value());
+  CHECK(FreeMemory() > 0);  // this one does
+}
+
+TEST_CASE("four fifths of what is free may be taken", "[unit]") {
+  CHECK(CheckFits(80 * kMib, 100 * kMib, "it", "").has_value());
+  const Status refused = CheckFits(81 * kMib, 100 * kMib, "the plan", "take less");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == 1401);
+  CHECK(refused.error().message == "the plan needs 81.0 MiB; 80 % of the free memory is 80.0 MiB");
+  CHECK(refused.error().hint == "take less");
 }
 
 }  // namespace

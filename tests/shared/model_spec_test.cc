@@ -205,10 +205,10 @@ TEST_CASE("a preset refuses an input of another kind and says which it takes", "
     return lines.error().message + " / " + lines.error().hint;
   };
   CHECK(refusal("lenet", {784}) ==
-        "model.architecture \"lenet\" does not take an input of 1 sizes / "
+        "model.architecture \"lenet\" does not take an input of 1 size / "
         "it takes an image: model.input = [channels, height, width]");
   CHECK(refusal("har-cnn", {768}) ==
-        "model.architecture \"har-cnn\" does not take an input of 1 sizes / "
+        "model.architecture \"har-cnn\" does not take an input of 1 size / "
         "it takes windows: model.input = [length, features]");
   CHECK(refusal("char-lstm", {80, 1}) ==
         "model.architecture \"char-lstm\" does not take an input of 2 sizes / "
@@ -239,17 +239,19 @@ TEST_CASE("a model without parameters and an input without values are refused", 
     CHECK(spec.error().code == 1301);
     return spec.error().message;
   };
-  CHECK(refusal({4}, {"relu"}) == "the model has no parameters");
-  CHECK(refusal({4}, {}) == "the model has no parameters");
+  CHECK(refusal({4}, {"relu"}) == "model.layers: the model has no parameters");
+  CHECK(refusal({4}, {}) == "model.layers: the model has no parameters");
   CHECK(refusal({}, {"dense 1"}) == "model.input has 0 sizes; 1 to 4");
   CHECK(refusal({1, 1, 1, 1, 1}, {"dense 1"}) == "model.input has 5 sizes; 1 to 4");
   const std::string sizes = "model.input: each size is at least 1, their product below 2^32";
   CHECK(refusal({0}, {"dense 1"}) == sizes);
   CHECK(refusal({65536, 65536}, {"dense 1"}) == sizes);
-  CHECK(refusal({4}, std::vector<std::string>(1025, "relu")) == "1025 layers; at most 1024");
-  CHECK(refusal({4}, std::vector<std::string>(600, "dense 4")) == "1200 tensors; at most 1024");
+  CHECK(refusal({4}, std::vector<std::string>(1025, "relu")) ==
+        "model.layers has 1025 lines; at most 1024");
+  CHECK(refusal({4}, std::vector<std::string>(600, "dense 4")) ==
+        "model.layers: 1200 tensors; at most 1024");
   CHECK(refusal({4}, {"dense 4294967295", "dense 4294967295"}) ==
-        "tensor 2 \"fc1.bias\": more than 2^34 values up to here");
+        "model.layers: tensor 2 \"fc1.bias\": more than 2^34 values up to here");
 }
 
 }  // namespace
