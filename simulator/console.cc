@@ -13,9 +13,11 @@
 namespace skep::simulator {
 namespace {
 
-// 10xx to 14xx: configuration, data, model, resources; 53xx: what they add up to.
+// 10xx to 14xx: configuration, data, model, resources; 53xx: what they add up to; a device that is
+// asked for and not there.
 bool IsUsage(int code) {
-  return code < 2000 || (code >= 5300 && code < 5400);
+  constexpr int kNoDevice = 7201;
+  return code < 2000 || (code >= 5300 && code < 5400) || code == kNoDevice;
 }
 
 void Put(std::FILE* file, const std::string& text) {

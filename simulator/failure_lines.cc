@@ -45,9 +45,16 @@ std::optional<double> AsNumber(std::string_view text) {
 
 void FailureLines::Start(const RunStart& start) {
   for (const auto& [key, value] : start.settings) values_[key] = value.first;
+  has_large_inputs_ = start.has_large_inputs;
 }
 
 std::string FailureLines::HintFor(int code) const {
+  // Before any step size: no rate suits inputs without bound.
+  const auto normalize = values_.find("data.normalize");
+  const bool is_of_values = code == 2104 || code == 2105 || code == 7406;
+  if (has_large_inputs_ && is_of_values && normalize != values_.end()) {
+    return fmt::format("; inputs are very large: look at data.normalize = {}", normalize->second);
+  }
   std::string other;
   for (const HintRow& row : kHints) {
     if (row.code != code) continue;

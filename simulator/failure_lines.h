@@ -30,7 +30,8 @@ class FailureLines {
   [[nodiscard]] std::string HintFor(int code) const;
 
   std::map<std::string, std::string> values_;  // effective keys
-  std::uint32_t told_ = 0;                     // lines of this attempt
+  bool has_large_inputs_ = false;
+  std::uint32_t told_ = 0;  // lines of this attempt
   std::map<int, std::uint32_t> folded_;
   std::vector<ClientRecord> kept_;  // the one that takes the third line if it stays alone
   std::map<int, std::uint32_t> rounds_with_;

@@ -10,12 +10,8 @@ namespace {
 
 // U+0080 to U+009F, U+FFFE and U+FFFF: not allowed, or not seen.
 bool IsUnwanted(const std::string& point) {
-  if (point.size() == 1) {
-    const auto c = static_cast<unsigned char>(point[0]);
-    return c == 0x7F || (c < 0x20 && c != '\n' && c != '\t');
-  }
-  if (point.size() == 2 && point[0] == '\xC2') return static_cast<unsigned char>(point[1]) < 0xA0;
-  return point == "\xEF\xBF\xBE" || point == "\xEF\xBF\xBF";
+  if (point == "\n" || point == "\t") return false;
+  return config::IsHidden(point) || point == "\xEF\xBF\xBE" || point == "\xEF\xBF\xBF";
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "simulator/plan.h"
 
 #include <algorithm>
-#include <fstream>
+#include <cmath>
+#include <limits>
+#include <numeric>
 #include <thread>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include "client/trainer.h"
 #include "shared/base/try.h"
 #include "shared/data/experiment_data.h"
+#include "shared/model/free_memory.h"
 #include "simulator/figures.h"
 #include "simulator/names.h"
 
@@ -18,14 +21,22 @@ namespace {
 using config::Problem;
 
 constexpr const char* kVersion = SKEP_VERSION;
-constexpr double kShareOfFreeMemory = 0.8;
+// Training on inputs beyond it seldom stays finite.
+constexpr double kLargeInput = 1e5;
 
-std::vector<Problem> Refuse(const Error& error) {
-  return {AsProblem(error)};
+using Keys = std::initializer_list<std::string_view>;
+const Keys kModelKeys{"model.layers", "model.hidden", "model.architecture",
+                      "data.format",  "data.path",    "data.dataset"};
+
+// Shown at the key that it names, else at the first of `keys` that the file gives.
+std::vector<Problem> Refuse(const Error& error, const Prepared& prepared, Keys keys) {
+  return {config::ProblemOf(error, prepared.loaded.effective, keys)};
 }
 
 // What a key names and cannot be read is shown at that key, as a fault of the key itself is.
 std::vector<Problem> RefuseData(const Error& error, const config::Loaded<config::Experiment>& of) {
+  const bool is_of_keys = error.code < 1200 || error.code >= 1300;
+  if (is_of_keys) return {config::ProblemOf(error, of.effective, {"data.format", "data.path"})};
   Problem problem = AsProblem(error);
   const config::DataConfig& data = of.value.data;
   const auto names = [&](const std::string& path) {
@@ -62,16 +73,10 @@ config::DataFacts FactsOf(const Prepared& prepared, bool is_split) {
   return facts;
 }
 
-// Memory that the system would give without swapping; 0 if it does not say. A file of the kernel
-// has no size, so it is not one for ReadFile.
-std::uint64_t FreeMemory() {
-  std::ifstream info("/proc/meminfo");
-  std::string word;
-  while (info >> word) {
-    std::uint64_t kib = 0;
-    if (word == "MemAvailable:" && info >> kib) return kib * 1024;
-  }
-  return 0;
+// Held at an eighth of 64 bits, which no machine has, so that sums of it do not overflow.
+std::uint64_t Times(std::uint64_t a, std::uint64_t b) {
+  constexpr std::uint64_t kBeyond = std::numeric_limits<std::uint64_t>::max() / 8;
+  return a != 0 && b > kBeyond / a ? kBeyond : a * b;
 }
 
 // Current and next model, what checkpoints copy, the exact sum, the updates in flight, and a worker
@@ -85,32 +90,78 @@ std::uint64_t MemoryOf(const client::TrainingPlan& plan, std::size_t jobs, std::
   const std::uint64_t updates = 2 * jobs + 2 + 4 * lanes;
   client::TrainingPlan evaluation = plan;
   evaluation.batch_size = 1;
-  return model * (kModels + kSum + updates) +
-         jobs * (client::WorkerBytes(plan, largest) + client::WorkerBytes(evaluation, 1));
+  return Times(model, kModels + kSum + updates) +
+         Times(jobs, client::WorkerBytes(plan, largest) + client::WorkerBytes(evaluation, 1));
 }
 
 // What clients keep for themselves: that of the latest published model and that since.
 std::uint64_t PrivateMemoryOf(const client::TrainingPlan& plan, const data::Partition& partition) {
   constexpr std::uint64_t kStates = 2;
-  return kStates * partition.clients.size() * plan.model.layout()->private_values() * sizeof(float);
+  return Times(kStates * partition.clients.size(),
+               plan.model.layout()->private_values() * sizeof(float));
 }
 
 // Batch norm cannot train on one row: SKEP-1303 names the first client that would.
-Status CheckBatches(const client::TrainingPlan& plan, const data::Partition& partition) {
+Status CheckBatches(const config::Experiment& experiment, const client::TrainingPlan& plan,
+                    const data::Partition& partition) {
   if (!plan.model.has_batch_norm()) return Ok();
+  client::TrainingPlan merging = plan;
+  merging.merge_tail = true;
+  const bool merging_helps = std::none_of(
+      partition.clients.begin(), partition.clients.end(), [&](const data::ClientPart& client) {
+        return client::HasSingleRowBatch(merging, client.train.size());
+      });
   for (ClientNumber i = 0; i < partition.clients.size(); ++i) {
     const data::ClientPart& client = partition.clients[i];
-    if (!client::HasSingleRowBatch(plan, client.train.size())) continue;
+    const std::size_t rows = client.train.size();
+    if (!client::HasSingleRowBatch(plan, rows)) continue;
+    const std::string batch =
+        rows == 1 ? "its batch has" : fmt::format("in batches of {} one has", plan.batch_size);
     return Error{1303,
-                 fmt::format("{} has {} training rows: in batches of {} one has a single row, on "
-                             "which batch norm cannot train",
-                             ClientName(i, client.name), client.train.size(),
-                             plan.batch_size == 0 ? client.train.size() : plan.batch_size),
-                 client.train.size() == 1 ? "raise data.min_examples"
-                                          : "client.batch_tail = \"merge\" joins it to the batch "
-                                            "before"};
+                 fmt::format("{} has {}: {} a single row, on which batch norm cannot train",
+                             ClientName(i, client.name), Plural(rows, "training row"), batch),
+                 merging_helps ? "client.batch_tail = \"merge\" joins it to the batch before"
+                               : "group norm trains on one row: " +
+                                     aggregator::GroupNormHint(experiment.model)};
   }
   return Ok();
+}
+
+// An embedding reads whole numbers below its symbols: SKEP-1301 names the first row that holds
+// another.
+Status CheckSymbols(const model::ModelSpec& model, const data::Dataset& dataset,
+                    const char* which) {
+  const std::uint32_t symbols = model.input_symbols();
+  if (symbols == 0 || dataset.values != model.input_values()) return Ok();
+  std::vector<float> x(dataset.values);
+  std::vector<std::int32_t> y(dataset.labels_per_row);
+  for (std::uint32_t row = 0; row < dataset.rows; ++row) {
+    dataset.Gather({&row, 1}, x.data(), y.data());
+    for (const float value : x) {
+      const bool is_whole = value == std::floor(value);
+      if (value >= 0 && value < static_cast<float>(symbols) && is_whole) continue;
+      return Error{1301,
+                   fmt::format("model.layers, line 1 \"{}\": row {} of the {} data holds {}; "
+                               "symbols are the whole numbers from 0 to {}",
+                               model.lines()[0], row + 1, which, value, symbols - 1),
+                   is_whole && value >= 0 ? "raise \"symbols\""
+                                          : "symbols are not scaled: data.normalize = \"none\""};
+    }
+  }
+  return Ok();
+}
+
+Status CheckSymbols(const model::ModelSpec& model, const data::LoadedData& data) {
+  SKEP_TRY(CheckSymbols(model, *data.train, "training"));
+  return data.test == nullptr ? Ok() : CheckSymbols(model, *data.test, "test");
+}
+
+// Of the training part, without its sign. What is stored as bytes is small.
+double LargestInput(const data::Dataset& train) {
+  return std::accumulate(train.floats.begin(), train.floats.end(), 0.0,
+                         [](double most, float value) {
+                           return std::max(most, std::abs(static_cast<double>(value)));
+                         });
 }
 
 std::size_t LargestClient(const data::Partition& partition) {
@@ -216,7 +267,10 @@ config::Validated<Prepared> Prepare(const PlanSource& source) {
   auto partition = data::Split(*prepared.data.train, classes,
                                data::PartitionOptionsOf(experiment.data, experiment.seed),
                                prepared.data.test.get());
-  if (!partition.has_value()) return Refuse(partition.error());
+  if (!partition.has_value()) {
+    return Refuse(partition.error(), prepared,
+                  {"data.min_examples", "data.num_clients", "data.partition"});
+  }
   prepared.partition = std::move(partition).value();
   problems = config::FinishExperiment(prepared.loaded, FactsOf(prepared, true));
   if (!problems.empty()) return problems;
@@ -224,57 +278,98 @@ config::Validated<Prepared> Prepare(const PlanSource& source) {
   return prepared;
 }
 
-config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id,
-                                 const DeviceChooser& choose) {
-  Plan plan{.prepared = std::move(prepared), .spec = {}, .initial = {}, .config_sha256 = {}};
-  const config::Experiment& experiment = plan.experiment();
-  const auto isa = kernels::ParseIsa(experiment.run.isa);
-  if (!isa.has_value()) return Refuse(isa.error());
-  plan.isa = *isa;
-  plan.jobs = experiment.run.jobs > 0 ? experiment.run.jobs
-                                      : std::max(1U, std::thread::hardware_concurrency());
-  plan.config_sha256 = plan.prepared.loaded.effective.ConfigHash();
+namespace {
 
+aggregator::RunInputs InputsOf(const Prepared& prepared, const RunId& run_id) {
+  const config::Experiment& experiment = prepared.experiment();
   aggregator::RunInputs inputs;
   inputs.id = run_id;
   inputs.population = experiment.population.empty() ? "simulation" : experiment.population;
   inputs.seed = experiment.seed;
-  inputs.data = plan.prepared.data.spec;
-  inputs.input_shape = plan.prepared.data.train->input_shape;
-  inputs.labels_per_row = plan.prepared.data.train->labels_per_row;
-  inputs.has_test_data = plan.prepared.data.test != nullptr;
-  auto spec = aggregator::MakeRunSpec(experiment, inputs);
-  if (!spec.has_value()) return Refuse(spec.error());
+  inputs.data = prepared.data.spec;
+  inputs.input_shape = prepared.data.train->input_shape;
+  inputs.labels_per_row = prepared.data.train->labels_per_row;
+  inputs.has_test_data = prepared.data.test != nullptr;
+  return inputs;
+}
+
+// Before anything of the model's size is made.
+Status CheckMemory(const Plan& plan, const client::TrainingPlan& training,
+                   std::uint64_t free_memory) {
+  const std::size_t largest = LargestClient(plan.prepared.partition);
+  const std::uint64_t private_bytes = PrivateMemoryOf(training, plan.prepared.partition);
+  const std::uint64_t alone =
+      MemoryOf(training, 1, largest, plan.device.lanes.lanes) + private_bytes;
+  const bool fits_alone = model::CheckFits(alone, free_memory, "", "").has_value();
+  return model::CheckFits(plan.memory_bytes, free_memory, "the plan",
+                          fits_alone && plan.jobs > 1
+                              ? "lower run.jobs or use a smaller model"
+                              : "take a smaller model; it has " +
+                                    Grouped(training.model.layout()->values()) + " parameters");
+}
+
+void AddNotes(const aggregator::RunSpec& spec, Plan& plan) {
+  std::vector<std::string>& notes = plan.prepared.data.notes;
+  for (std::string& note : aggregator::PersonalNotes(spec)) notes.push_back(std::move(note));
+  if (plan.largest_input < kLargeInput) return;
+  notes.push_back(
+      fmt::format("inputs reach {}: training on them may not stay finite; "
+                  "data.normalize = \"standard\" scales them",
+                  Significant(plan.largest_input)));
+}
+
+}  // namespace
+
+config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id,
+                                 const DeviceChooser& choose, std::uint64_t free_memory) {
+  Plan plan{.prepared = std::move(prepared), .spec = {}, .initial = {}, .config_sha256 = {}};
+  const config::Experiment& experiment = plan.experiment();
+  const auto refuse = [&](const Error& error, Keys keys) {
+    return Refuse(error, plan.prepared, keys);
+  };
+  const auto isa = kernels::ParseIsa(experiment.run.isa);
+  if (!isa.has_value()) return refuse(isa.error(), {"run.isa"});
+  plan.isa = *isa;
+  plan.jobs = experiment.run.jobs > 0 ? experiment.run.jobs
+                                      : std::max(1U, std::thread::hardware_concurrency());
+  plan.config_sha256 = plan.prepared.loaded.effective.ConfigHash();
+  plan.largest_input = LargestInput(*plan.prepared.data.train);
+
+  auto spec = aggregator::MakeRunSpec(experiment, InputsOf(plan.prepared, run_id));
+  if (!spec.has_value() && spec.error().code == 5304) {
+    return refuse(spec.error(), {"admission.max_norm", "admission.max_weight"});
+  }
+  if (!spec.has_value()) return refuse(spec.error(), kModelKeys);
   const auto training = client::ReadTrainingPlan(spec->plan);
-  if (!training.has_value()) return Refuse(training.error());
-  if (const Status checked = CheckBatches(*training, plan.prepared.partition); !checked) {
-    return Refuse(checked.error());
+  if (!training.has_value()) return refuse(training.error(), kModelKeys);
+  if (const Status checked = CheckSymbols(spec->model, plan.prepared.data); !checked) {
+    return refuse(checked.error(), kModelKeys);
   }
-  auto initial = aggregator::MakeInitialModel(experiment, spec->model, experiment.seed,
-                                              &plan.prepared.data.notes);
-  if (!initial.has_value()) return Refuse(initial.error());
-  spec->initial_model = initial->ModelHash();
-  for (std::string& note : aggregator::PersonalNotes(*spec)) {
-    plan.prepared.data.notes.push_back(std::move(note));
+  if (const Status checked = CheckBatches(experiment, *training, plan.prepared.partition);
+      !checked) {
+    return refuse(checked.error(), {"client.batch_size", "model.normalization", "model.layers"});
   }
-  plan.initial = std::make_shared<const model::Params>(std::move(initial).value());
   auto device = PlanDevice(plan, *training, spec->training.invited, choose);
-  if (!device.has_value()) return Refuse(device.error());
+  if (!device.has_value() && device.error().code == 1401) {
+    return refuse(device.error(), {"run.gpu_memory_limit", "run.device"});
+  }
+  if (!device.has_value()) return refuse(device.error(), {"run.device"});
   plan.device = std::move(device).value();
   plan.memory_bytes = MemoryOf(*training, plan.jobs, LargestClient(plan.prepared.partition),
                                plan.device.lanes.lanes) +
                       PrivateMemoryOf(*training, plan.prepared.partition);
+  if (const Status fits = CheckMemory(plan, *training, free_memory); !fits) {
+    return refuse(fits.error(), kModelKeys);
+  }
+  auto initial = aggregator::MakeInitialModel(experiment, spec->model, experiment.seed,
+                                              &plan.prepared.data.notes, free_memory);
+  if (!initial.has_value()) {
+    return refuse(initial.error(), {"model.initial_model", "model.layers", "model.architecture"});
+  }
+  spec->initial_model = initial->ModelHash();
+  AddNotes(*spec, plan);
+  plan.initial = std::make_shared<const model::Params>(std::move(initial).value());
   plan.spec = std::make_shared<const aggregator::RunSpec>(std::move(spec).value());
-
-  const std::uint64_t free = FreeMemory();
-  if (free > 0 &&
-      static_cast<double>(plan.memory_bytes) > kShareOfFreeMemory * static_cast<double>(free))
-    return Refuse(Error{1401,
-                        fmt::format("the plan needs {}; {:.0f} % of the free memory is {}",
-                                    BinaryByteText(plan.memory_bytes), 100 * kShareOfFreeMemory,
-                                    BinaryByteText(static_cast<std::uint64_t>(
-                                        kShareOfFreeMemory * static_cast<double>(free)))),
-                        "lower run.jobs or use a smaller model"});
   return plan;
 }
 
@@ -330,6 +425,7 @@ RunStart MakeRunStart(const Plan& plan) {
   start.jobs = plan.jobs;
   start.model_parameters = plan.spec->model.layout()->values();
   start.memory_plan_bytes = plan.memory_bytes;
+  start.has_large_inputs = plan.largest_input >= kLargeInput;
   start.target_metric = "test/" + experiment.training.target_metric;
   start.is_target_maximised = experiment.training.target_mode == config::TargetMode::kMaximum;
   start.target = experiment.training.target;

@@ -17,6 +17,7 @@
 #include "shared/config/experiment.h"
 #include "shared/data/partition.h"
 #include "shared/data/reader.h"
+#include "shared/model/free_memory.h"
 #include "simulator/records.h"
 #include "simulator/simulation.h"
 
@@ -61,15 +62,18 @@ struct Plan {
   std::size_t jobs = 1;
   Hash32 config_sha256;
   std::uint64_t memory_bytes = 0;  // needed beside the data
+  double largest_input = 0;        // of the training part, without its sign
   PlannedDevice device{};
 
   [[nodiscard]] const config::Experiment& experiment() const { return prepared.experiment(); }
 };
 
-// `run_id` also names the run in its files. SKEP-1401: it does not fit into 80 % of the free
-// memory, or not into that of the device; 72xx of a device that was asked for.
+// `run_id` also names the run in its files. SKEP-1401: it does not fit into 80 % of `free_memory`
+// (0: not known), or not into that of the device; 72xx of a device that was asked for. Nothing of
+// the model's size is made before.
 [[nodiscard]] config::Validated<Plan> MakePlan(Prepared prepared, const RunId& run_id,
-                                               const DeviceChooser& choose = kernels::ChooseDevice);
+                                               const DeviceChooser& choose = kernels::ChooseDevice,
+                                               std::uint64_t free_memory = model::FreeMemory());
 
 [[nodiscard]] SimulationSetup MakeSetup(const Plan& plan);
 

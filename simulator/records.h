@@ -58,6 +58,7 @@ struct RunStart {
   std::size_t jobs = 1;
   std::uint64_t model_parameters = 0;
   std::uint64_t memory_plan_bytes = 0;
+  bool has_large_inputs = false;  // their scale may be what keeps training from staying finite
   std::optional<std::uint32_t> resumed_from{};
   std::string target_metric{};  // "test/accuracy"
   bool is_target_maximised = true;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "shared/config/utf8.h"
 #include "simulator/commands/determinism.h"
 #include "simulator/figures.h"
 #include "simulator/json.h"
@@ -55,7 +56,7 @@ std::string PlanText(const Plan& plan, const std::string& file) {
   const config::TrainingConfig& training = experiment.training;
   const PlanFigures figures = FiguresOf(plan);
   const data::LoadedData& data = plan.prepared.data;
-  std::string text = fmt::format("{} is valid\n", file);
+  std::string text = fmt::format("{} is valid\n", config::Printable(file));
   text += fmt::format("  data       {} training and {} test examples, {} classes, input {}\n",
                       Grouped(data.train->rows), Grouped(data.test ? data.test->rows : 0),
                       data.spec.classes.size(), InputText(data.train->input_shape));

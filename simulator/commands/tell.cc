@@ -9,7 +9,7 @@
 #include "shared/base/error_catalogue.h"
 #include "shared/base/suggest.h"
 #include "shared/config/schema.h"
-#include "shared/model/model_spec.h"
+#include "shared/model/layer_forms.h"
 #include "simulator/json.h"
 #include "simulator/plan.h"
 
@@ -21,7 +21,7 @@ struct Entry {
   std::string_view text;
 };
 
-constexpr std::array<Entry, 12> kWords{{
+constexpr std::array<Entry, 13> kWords{{
     {"client", "A participant; in simulation one part of the data and its turns."},
     {"device", "Enrolled hardware that runs a client; a word of deployment only."},
     {"aggregator", "The program that selects clients and combines their updates."},
@@ -36,6 +36,11 @@ constexpr std::array<Entry, 12> kWords{{
     {"partition", "The rule that says which example belongs to which client."},
     {"cohort", "The clients that are invited to one attempt of a round."},
     {"aggregation", "The weighted mean of a round's updates, added to the model."},
+    {"fedbn",
+     "Federated averaging in which norm layers (weight, bias, running statistics) stay on each "
+     "client; for clients whose features differ in scale. personalization.method = \"fedbn\"; "
+     "there "
+     "is no central evaluation, as the shared model lacks its norm layers (Li et al. 2021)."},
 }};
 
 constexpr std::array<Entry, 1> kAlgorithms{
@@ -48,11 +53,19 @@ constexpr std::array<Entry, 4> kPartitions{{
     {"dirichlet", "label skew: class shares drawn from a Dirichlet distribution"},
     {"natural", "by owner: client_column or client_file"},
 }};
-constexpr std::array<Entry, 4> kModels{{
-    {"softmax", "one linear layer"},
-    {"mlp", "dense layers of the sizes in \"hidden\", ReLU between"},
-    {"2nn", "784-200-200-10 of the FedAvg paper; other inputs and classes as the data say"},
-    {"layers", "a list of layers: dense, relu, flatten"},
+constexpr std::array<Entry, 12> kModels{{
+    {"softmax", "one dense layer"},
+    {"mlp", "dense layers of the widths in model.hidden"},
+    {"2nn", "dense layers of 200 and 200 (McMahan et al. 2017)"},
+    {"fedavg-cnn", "images: two 5x5 convolutions and a dense layer (McMahan et al. 2017)"},
+    {"lenet", "images: two 5x5 convolutions and two dense layers"},
+    {"pfl-cnn", "images: two 3x3 convolutions, dropout and a dense layer"},
+    {"resnet8", "images: 8 layers with shortcuts (He et al. 2016)"},
+    {"resnet20", "images: 20 layers with shortcuts (He et al. 2016)"},
+    {"har-cnn", "windows of sensors: two convolutions along time and a dense layer"},
+    {"char-lstm", "text: an embedding and two LSTM layers of 256"},
+    {"tiny-transformer", "text: an embedding with positions and two blocks of attention"},
+    {"layers", "a list of layers of your own in model.layers: skep-simulator explain layers"},
 }};
 constexpr std::array<Entry, 2> kDatasets{{
     {"fashion-mnist", "60,000 + 10,000 pictures of clothes, 28 x 28, 10 classes (Debian package)"},
@@ -90,9 +103,31 @@ std::string SchemaText(const std::string& topic) {
   return text;
 }
 
+std::string LayerText(const model::LayerForm& form) {
+  constexpr std::size_t kFormColumns = 30;
+  const bool is_long = form.form.size() > kFormColumns;
+  return is_long ? fmt::format("  {}\n  {:<30}  {}\n", form.form, "", form.text)
+                 : fmt::format("  {:<30}  {}\n", form.form, form.text);
+}
+
+// Every form of a line, or that of one layer.
+std::string LayersText(const std::string& topic) {
+  if (const model::LayerForm* form = model::FindLayerForm(topic)) {
+    return "a line of model.layers\n" + LayerText(*form);
+  }
+  if (topic != "layers" && topic != "model.layers") return "";
+  std::string text = "lines of model.layers; what is in brackets may be left out\n";
+  for (const model::LayerForm& form : model::LayerForms()) text += LayerText(form);
+  return text;
+}
+
 std::string ExplainText(const std::string& topic) {
   if (const std::optional<int> number = ParseErrorNumber(topic)) return Explain(*number);
-  if (std::string text = SchemaText(topic); !text.empty()) return text;
+  const std::string layers = LayersText(topic);
+  std::string text = SchemaText(topic);
+  if (!text.empty() && !layers.empty()) text += "\n";
+  text += layers;
+  if (!text.empty()) return text;
   for (const Entry& word : kWords) {
     if (word.name == topic) return fmt::format("{}\n    {}\n", word.name, word.text);
   }
@@ -102,6 +137,7 @@ std::string ExplainText(const std::string& topic) {
 std::string Nearest(const std::string& topic) {
   std::vector<std::string_view> known;
   for (const Entry& word : kWords) known.push_back(word.name);
+  for (const std::string_view layer : model::LayerWords()) known.push_back(layer);
   for (const config::Section& section : config::ExperimentSchema().sections()) {
     if (!section.name.empty()) known.push_back(section.name);
   }
