@@ -11,6 +11,7 @@
 
 #include "shared/base/file.h"
 #include "shared/base/suggest.h"
+#include "shared/config/value.h"
 #include "simulator/command_line.h"
 #include "simulator/commands/check.h"
 #include "simulator/commands/new.h"
@@ -59,7 +60,7 @@ void AddRun(Commands& commands, RunOptions& options) {
   run->add_option_function<std::string>(
          "--output",
          [&options](const std::string& value) {
-           options.sets.push_back("run.output=" + JsonText(value));
+           options.sets.push_back("run.output=" + config::ToToml(config::Value(value)));
          },
          "run directory to make")
       ->type_name("DIR");

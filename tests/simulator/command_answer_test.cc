@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "shared/config/schema.h"
+#include "shared/model/layer_forms.h"
+#include "shared/model/model_spec.h"
 #include "simulator/commands/templates.h"
 #include "simulator/json.h"
 #include "tests/simulator/fixture.h"
@@ -116,6 +118,27 @@ TEST_CASE("list alone says what can be listed", "[unit]") {
   const auto object = ParseJson(RunProgram(folder, "skep-simulator list --json").output);
   REQUIRE(object.has_value());
   CHECK(object->Find("data")->items()->size() == 6);
+}
+
+TEST_CASE("layers, and what stays on a client, can be explained and listed", "[unit]") {
+  const test::TemporaryFolder folder;
+  const ProgramResult layers = RunProgram(folder, "skep-simulator explain layers");
+  CHECK(layers.exit_code == 0);
+  for (const model::LayerForm& form : model::LayerForms()) {
+    CHECK(Contains(layers.output, "  " + std::string(form.form)));
+    const ProgramResult one =
+        RunProgram(folder, "skep-simulator explain " + std::string(form.word));
+    CHECK(one.exit_code == 0);
+    CHECK(Contains(one.output, std::string(form.text)));
+  }
+  const ProgramResult fedbn = RunProgram(folder, "skep-simulator explain fedbn");
+  CHECK(fedbn.exit_code == 0);
+  CHECK(Contains(fedbn.output, "norm layers"));
+  const ProgramResult models = RunProgram(folder, "skep-simulator list models");
+  for (const std::string& name : model::PresetNames()) {
+    INFO(name);
+    CHECK(Contains("\n" + models.output, "\n" + name + " "));
+  }
 }
 
 TEST_CASE("with --json the version is one object", "[unit]") {

@@ -76,7 +76,14 @@ TEST_CASE("a device that is asked for and not there is an error before anything 
           "[unit]") {
   const Place place;
   const ProgramResult run = place.Run("run experiment.toml --device cuda --output out");
-  CHECK(run.exit_code != 0);
+  CHECK(run.exit_code == 2);
+  const ProgramResult check = place.Run("check experiment.toml --set run.device=cuda");
+  CHECK(check.exit_code == 2);
+  CHECK(check.error.starts_with("error[SKEP-7201]: --set:1:12: no CUDA device: "));
+  CHECK(Contains(check.error, "    1 | run.device=cuda\n      |            ^^^^ use device"));
+  const ProgramResult none = place.Run("check experiment.toml --set run.device=cuda:x");
+  CHECK(none.exit_code == 2);
+  CHECK(none.error.starts_with("error[SKEP-1102]: --set:1:12: device \"cuda:x\" is none of"));
   CHECK(Contains(run.error, "SKEP-7201"));
   CHECK(Contains(run.error, place.library()));
   CHECK_FALSE(fs::exists(place.path("out")));
