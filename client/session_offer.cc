@@ -22,7 +22,9 @@ bool Contains(const std::vector<Value>& values, const Value& value) {
 
 // Numbers that a TaskDecline may carry for what a device found out about itself.
 int DeviceCode(int code) {
-  return (code >= 7401 && code <= 7414) || code == 6001 ? code : 7401;
+  const bool is_known =
+      (code >= 7401 && code <= 7414) || code == 6001 || code == 2219 || code == 6203;
+  return is_known ? code : 7401;
 }
 
 }  // namespace

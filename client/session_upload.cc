@@ -180,8 +180,9 @@ void Session::Impl::On(const wire::UpdateAck& ack) {
   }
   pending_.reset();
   Enter(Idle{});
-  if (config_.once) return Finish(0, "one contribution made", wire::GoodbyeReason::kDone);
-  ObserveWindow(ack.come_back);
+  if (!config_.once) return ObserveWindow(ack.come_back);
+  if (ack.come_back) static_cast<void>(DrawWindow(*ack.come_back));
+  Finish(0, "one contribution made", wire::GoodbyeReason::kDone);
 }
 
 void Session::Impl::On(const wire::UpdateRefused& refused) {

@@ -38,15 +38,16 @@ void Session::Impl::On(const wire::ComeBack& come_back) {
 
 void Session::Impl::On(const wire::Goodbye& goodbye) {
   if (!goodbye.come_back) return Lose("the aggregator said goodbye");
+  const Nanoseconds wait = DrawWindow(*goodbye.come_back);
   if (config_.once && !HasWork()) return Finish(0, "told to come back", wire::GoodbyeReason::kDone);
-  StayAway(DrawWindow(*goodbye.come_back), Link::kResting, "told to come back");
+  StayAway(wait, Link::kResting, "told to come back");
 }
 
 // Attached and with nothing in flight: rest as the aggregator wishes, or ask again at once.
 void Session::Impl::ObserveWindow(const std::optional<wire::ComeBack>& come_back) {
   if (!come_back) return Next();
-  if (config_.once && !HasWork()) return Finish(0, "told to come back", wire::GoodbyeReason::kDone);
   const Nanoseconds wait = DrawWindow(*come_back);
+  if (config_.once && !HasWork()) return Finish(0, "told to come back", wire::GoodbyeReason::kDone);
   if (wait < kStaysConnected) {
     ArmRepeat(wait);
     return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -13,15 +14,6 @@
 
 namespace skep::client {
 namespace {
-
-// Adds a metric if the plan lists it; one that is not finite is dropped.
-void AddMetric(const StartTraining& task, const char* name, double value,
-               std::vector<wire::MetricValue>& metrics) {
-  const std::vector<std::string>& names = task.wire_plan->metrics;
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end() || !std::isfinite(value)) return;
-  metrics.push_back({static_cast<std::uint32_t>(found - names.begin()) + 1, value});
-}
 
 PendingUpdate Begin(const StartTraining& task) {
   PendingUpdate update;
@@ -40,28 +32,36 @@ Result<std::uint32_t> Weight(const StartTraining& task, std::uint32_t examples) 
                "raise admission.max_weight of the run"};
 }
 
-Result<PendingUpdate> RunEvaluation(const StartTraining& task, const LocalData& data,
-                                    Trainer& trainer, std::span<const float> params,
-                                    BatchGate* gate) {
-  SKEP_ASSIGN(const EvaluationReport found, trainer.Evaluate(*task.plan, data, params, gate));
-  PendingUpdate update = Begin(task);
-  SKEP_ASSIGN(update.weight, Weight(task, found.examples));
-  update.body = {std::make_shared<const Bytes>(), Sha256::Of({})};
-  AddMetric(task, "loss", found.loss, update.metrics);
-  AddMetric(task, "accuracy", found.accuracy, update.metrics);
+// Who trains, and on what.
+struct Work {
+  std::function<Result<TrainReport>(const TaskIdentity&, std::span<float>)> train;
+  std::function<Result<EvaluationReport>(const TaskIdentity&, std::span<const float>)> evaluate;
+};
+
+Result<PendingUpdate> RunEvaluation(const StartTraining& task, const TaskIdentity& identity,
+                                    const Work& work, std::span<const float> params) {
+  SKEP_ASSIGN(const EvaluationReport found, work.evaluate(identity, params));
+  SKEP_ASSIGN(PendingUpdate update, MakeEvaluation(task, found.examples));
+  AddMetrics(task, {{"loss", found.loss}, {"accuracy", found.accuracy}}, update);
   return update;
 }
 
-Result<PendingUpdate> RunTraining(const StartTraining& task, const LocalData& data,
-                                  Trainer& trainer, model::FloatVector& scratch, BatchGate* gate,
-                                  TrainReport& report) {
-  const std::size_t values = scratch.size() / 2;
+Result<PendingUpdate> RunWork(const StartTraining& task, const Work& work,
+                              model::FloatVector& scratch, TrainReport* report) {
+  const std::size_t values = task.plan->model.layout()->values();
+  // The model as received stays beside the one in training.
+  scratch.resize(2 * values);
   const auto trained = std::span<float>(scratch).first(values);
   const auto received = std::span<float>(scratch).last(values);
-  std::copy(trained.begin(), trained.end(), received.begin());
+  SKEP_TRY(ReadModel(task, trained));
   const TaskIdentity identity{task.manifest.round_seed, task.manifest.round, task.client};
-  SKEP_ASSIGN(report, trainer.Train(*task.plan, identity, data, trained, gate));
-  return MakeUpdate(task, report, received, trained);
+  if (task.manifest.kind == wire::TaskKind::kEvaluate) {
+    return RunEvaluation(task, identity, work, trained);
+  }
+  std::copy(trained.begin(), trained.end(), received.begin());
+  SKEP_ASSIGN(const TrainReport done, work.train(identity, trained));
+  if (report != nullptr) *report = done;
+  return MakeUpdate(task, done, received, trained);
 }
 
 // The device would go on from them for ever. Where the update is not finite either, the
@@ -116,21 +116,51 @@ Result<PendingUpdate> MakeUpdate(const StartTraining& task, const TrainReport& r
   if (!own->empty()) update.own = own;
   update.body.sha256 = Sha256::Of(*update.body.bytes);
   update.encoding = wire::Encoding::kF32;
-  AddMetric(task, "train_loss", report.loss, update.metrics);
+  AddMetrics(task, {{"train_loss", report.loss}}, update);
   return update;
+}
+
+Result<PendingUpdate> MakeEvaluation(const StartTraining& task, std::uint32_t examples) {
+  PendingUpdate update = Begin(task);
+  SKEP_ASSIGN(update.weight, Weight(task, examples));
+  update.body = {std::make_shared<const Bytes>(), Sha256::Of({})};
+  return update;
+}
+
+void AddMetrics(const StartTraining& task, const NamedMetrics& metrics, PendingUpdate& update) {
+  const std::vector<std::string>& names = task.wire_plan->metrics;
+  for (const auto& [name, value] : metrics) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end() || !std::isfinite(value)) continue;
+    update.metrics.push_back({static_cast<std::uint32_t>(found - names.begin()) + 1, value});
+  }
 }
 
 Result<PendingUpdate> RunTask(const StartTraining& task, const LocalData& data, Trainer& trainer,
                               model::FloatVector& scratch, BatchGate* gate, TrainReport* report) {
-  const std::size_t values = task.plan->model.layout()->values();
-  // The model as received stays beside the one in training.
-  scratch.resize(2 * values);
-  SKEP_TRY(ReadModel(task, std::span<float>(scratch).first(values)));
-  if (task.manifest.kind == wire::TaskKind::kEvaluate) {
-    return RunEvaluation(task, data, trainer, std::span<const float>(scratch).first(values), gate);
-  }
-  TrainReport own;
-  return RunTraining(task, data, trainer, scratch, gate, report == nullptr ? own : *report);
+  const Work work{.train =
+                      [&](const TaskIdentity& identity, std::span<float> params) {
+                        return trainer.Train(*task.plan, identity, data, params, gate);
+                      },
+                  .evaluate =
+                      [&](const TaskIdentity&, std::span<const float> params) {
+                        return trainer.Evaluate(*task.plan, data, params, gate);
+                      }};
+  return RunWork(task, work, scratch, report);
+}
+
+Result<PendingUpdate> RunTaskFrom(const StartTraining& task, ExampleSource& source,
+                                  Trainer& trainer, model::FloatVector& scratch, BatchGate* gate,
+                                  TrainReport* report) {
+  const Work work{.train =
+                      [&](const TaskIdentity& identity, std::span<float> params) {
+                        return trainer.TrainFrom(*task.plan, identity, source, params, gate);
+                      },
+                  .evaluate =
+                      [&](const TaskIdentity& identity, std::span<const float> params) {
+                        return trainer.EvaluateFrom(*task.plan, identity, source, params, gate);
+                      }};
+  return RunWork(task, work, scratch, report);
 }
 
 }  // namespace skep::client

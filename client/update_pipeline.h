@@ -5,8 +5,13 @@
 // protocol 1.0, section 9.1.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "client/example_source.h"
 #include "client/session.h"
 #include "client/trainer.h"
 
@@ -21,12 +26,24 @@ namespace skep::client {
                                             Trainer& trainer, model::FloatVector& scratch,
                                             BatchGate* gate, TrainReport* report);
 
-// The two halves of RunTask for a training that several tasks share. The model as received, with
-// the client's private tensors; 2218.
+// The same on what `source` gives: its held-out examples where the task is to evaluate.
+[[nodiscard]] Result<PendingUpdate> RunTaskFrom(const StartTraining& task, ExampleSource& source,
+                                                Trainer& trainer, model::FloatVector& scratch,
+                                                BatchGate* gate, TrainReport* report);
+
+// Metrics by name. Those that the plan does not list, and values that are not finite, stay here.
+using NamedMetrics = std::vector<std::pair<std::string, double>>;
+
+// The parts of RunTask, for work that others do or that several tasks share. The model as received,
+// with the client's private tensors; 2218.
 [[nodiscard]] Status ReadModel(const StartTraining& task, std::span<float> params);
 // `trained` becomes the difference to `received`. Errors of RunTask.
 [[nodiscard]] Result<PendingUpdate> MakeUpdate(const StartTraining& task, const TrainReport& report,
                                                std::span<const float> received,
                                                std::span<float> trained);
+// The report of an evaluation. SKEP-7413.
+[[nodiscard]] Result<PendingUpdate> MakeEvaluation(const StartTraining& task,
+                                                   std::uint32_t examples);
+void AddMetrics(const StartTraining& task, const NamedMetrics& metrics, PendingUpdate& update);
 
 }  // namespace skep::client

@@ -1,17 +1,17 @@
 #include "client/agent/agent.h"
 
 #include <algorithm>
-#include <csignal>
-#include <cstdlib>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "client/agent/conditions.h"
 #include "client/agent/renewal.h"
 #include "client/agent/settings.h"
+#include "client/agent/signals_blocked.h"
 #include "client/agent/work.h"
 #include "crypto/signature.h"
+#include "shared/base/amounts.h"
 #include "shared/base/try.h"
 
 namespace skep::agent {
@@ -19,8 +19,10 @@ namespace {
 
 constexpr Nanoseconds kLongestRest = std::chrono::hours(7 * 24);
 constexpr Nanoseconds kNotEligiblePause = std::chrono::seconds(60);
+// How long open connections may take to say what they have to say.
+constexpr Milliseconds kGoodbye{1500};
+constexpr Milliseconds kShortGoodbye{50};
 constexpr WallMs kDayMs = WallMs{24} * 3600 * 1000;
-constexpr std::uint32_t kSignalExit = 128;
 
 // A model goes to the file of its part in steps of this size, and with what is there when its
 // connection is lost.
@@ -36,8 +38,8 @@ client::SessionConfig MakeSessionConfig(const AgentSettings& settings, const Ide
   client::SessionConfig config;
   config.population = settings.population;
   config.federation = identity.federation;
-  config.max_model_bytes = settings.config.limits.memory / kCopiesOfModel;
-  config.max_update_bytes = std::min(config.max_model_bytes, settings.config.limits.storage / 2);
+  config.max_model_bytes = settings.caps.memory / kCopiesOfModel;
+  config.max_update_bytes = std::min(config.max_model_bytes, settings.caps.storage / 2);
   config.pending = std::move(pending);
   config.memory = state.memory;
   config.once = settings.once;
@@ -47,28 +49,44 @@ client::SessionConfig MakeSessionConfig(const AgentSettings& settings, const Ide
 }  // namespace
 
 Agent::Agent(AgentSettings settings, Storage& storage, Identity& identity, State& state, Loop& loop,
-             Log& log)
+             Host& host, Log& log)
     : settings_(std::move(settings)),
       storage_(storage),
       identity_(identity),
       state_(state),
       loop_(loop),
+      host_(host),
       log_(log),
-      part_(storage, settings_.config.limits.storage / 2),
+      part_(storage, settings_.caps.storage / 2),
       device_(identity, part_, [&loop] { return loop.Clock().wall; }) {}
 
 Agent::~Agent() {
-  if (job_ != nullptr) job_->gate.Stop();
+  if (network_.joinable()) network_.join();
 }
 
 Outcome Agent::Run() {
-  Begin();
-  loop_.Run();
-  SaveNow();
-  Outcome outcome = outcome_.value_or(Outcome{});
-  outcome.signal = signal_;
-  outcome.is_late = is_late_ && settings_.once;
-  return outcome;
+  try {
+    const SignalsBlocked blocked;  // the application's signals go to its own threads
+    network_ = std::thread([this] {
+      Begin();
+      loop_.Run();
+      caller_.Close();
+    });
+  } catch (const std::system_error&) {
+    return {.code = 9001, .why = "the system has no thread to give"};
+  }
+  caller_.Run();
+  host_.Rest();
+  return *outcome_;
+}
+
+void Agent::Cancel() {
+  loop_.Post([this] {
+    if (outcome_) return;
+    was_cancelled_ = true;
+    Feed(client::Stop{});
+    Conclude(7407, "cancelled");  // where the session was not made yet
+  });
 }
 
 void Agent::Begin() {
@@ -76,12 +94,12 @@ void Agent::Begin() {
   if (state_.population != settings_.population) state_.memory.client.reset();
   state_.population = settings_.population;
   if (const Status tls = MakeTls(); !tls.has_value()) {
-    return Conclude({.code = tls.error().code, .why = tls.error().message});
+    return Conclude(tls.error().code, tls.error().message);
   }
   renews_at_ = RenewsAt(identity_);
   Result<Recovered> recovered = RecoverUpdate(storage_);
   if (!recovered.has_value()) {
-    return Conclude({.code = recovered.error().code, .why = recovered.error().message});
+    return Conclude(recovered.error().code, recovered.error().message);
   }
   for (const std::string& folder : recovered->damaged) {
     log_.Warning(4010, folder + " was damaged and is removed: its task is over or comes again");
@@ -90,7 +108,6 @@ void Agent::Begin() {
                    device_);
   const auto history = ReadHistory(storage_, 1);
   if (!history.empty()) last_work_ = history.front().time;
-  loop_.OnSignal([this](int number) { OnSignal(number); });
   const Now now = loop_.Clock();
   if (settings_.budget) {
     deadline_ = now.steady + *settings_.budget;
@@ -108,7 +125,8 @@ void Agent::Begin() {
     const std::string next = "the next check-in is in " + SpanText(wait) + ", at " +
                              UtcText(now.wall + early) + " (told by the aggregator)";
     log_.Info("nothing done: " + next + "; `run` without --once waits for it");
-    return Conclude({.code = 0, .why = next});
+    so_far_.retry_after = wait;
+    return Conclude(0, next);
   }
   log_.Info("next check-in in " + SpanText(wait) + " (told by the aggregator)");
   loop_.After(wait, [this] { Connect(); });
@@ -122,17 +140,22 @@ Status Agent::MakeTls() {
   return Ok();
 }
 
-Status Agent::CheckBeforeConnecting() const {
+Status Agent::CheckBeforeConnecting(const Conditions& conditions) const {
   const WallMs now = loop_.Clock().wall;
   SKEP_TRY(CheckClock(now));
   SKEP_TRY(CheckCertificate(identity_, now));
-  SKEP_TRY(CheckEligible(EligibilityOf(settings_.config), ProbeConditions()));
-  return CheckDayTraffic(state_.today, 1, settings_.config.limits.bytes_per_day, now);
+  SKEP_TRY(CheckEligible(settings_.eligibility, conditions));
+  return CheckDayTraffic(state_.today, 1, settings_.caps.bytes_per_day, now);
 }
 
 void Agent::Connect() {
   if (outcome_ || link_ != nullptr) return;
-  if (const Status fit = CheckBeforeConnecting(); !fit.has_value()) {
+  Look([this](const Conditions& conditions) { ConnectIn(conditions); });
+}
+
+void Agent::ConnectIn(const Conditions& conditions) {
+  if (outcome_ || link_ != nullptr) return;
+  if (const Status fit = CheckBeforeConnecting(conditions); !fit.has_value()) {
     const bool is_of_device = fit.error().code >= 7000;
     return is_of_device ? Postpone(fit.error()) : OnClosed(fit.error());
   }
@@ -140,16 +163,27 @@ void Agent::Connect() {
                                  LinkSetup{.endpoint = settings_.endpoint,
                                            .tls = tls_,
                                            .role = wire::Role::kClient,
-                                           .limits = settings_.limits},
+                                           .limits = settings_.limits,
+                                           .proxy = settings_.proxy},
                                  *this);
+  TellProgress();
+}
+
+// How long the device itself wants to stay away.
+Nanoseconds Agent::RestAfter(const Error& why) const {
+  const WallMs now = loop_.Clock().wall;
+  if (why.code == 7408) return Milliseconds(EndOfDay(now) - now);
+  return std::max(kNotEligiblePause, settings_.caps.between_runs);
 }
 
 // The device itself has a reason to stay away; the session knows nothing of it.
 void Agent::Postpone(const Error& why) {
-  if (settings_.once) return Conclude({.code = why.code, .why = why.message});
-  Nanoseconds wait = std::max(kNotEligiblePause, settings_.config.limits.between_runs);
-  const WallMs now = loop_.Clock().wall;
-  if (why.code == 7408) wait = Milliseconds(EndOfDay(now) - now);
+  const Nanoseconds wait = RestAfter(why);
+  if (settings_.once) {
+    so_far_.retry_after = wait;
+    return Conclude(why.code, why.message);
+  }
+  TellOutcome(why.code, why.message, wait);
   if (const auto line = reach_.Failed(loop_.Clock().steady, why, wait)) log_.Info(*line);
   loop_.After(wait, [this] { Connect(); });
 }
@@ -258,16 +292,20 @@ void Agent::OnMessage(wire::Message message) {
     return;
   }
   if (IsAboutRenewal(message)) return;
-  if (auto* offer = std::get_if<wire::TaskOffer>(&message)) Offer(*offer);
-  if (WaitsForData(message)) {
+  if (AsksHost(message)) {
     held_.push_back(std::move(message));
     return;
   }
+  Take(std::move(message));
+}
+
+// For the session.
+void Agent::Take(wire::Message message) {
   const auto* begin = std::get_if<wire::DownloadBegin>(&message);
   const std::uint32_t begun = begin == nullptr ? 0 : begin->transfer_id;
   const bool has_no_work = std::holds_alternative<wire::ComeBack>(message);
   Feed(client::ServerMessage{std::move(message)});
-  if (has_no_work && session_->state() == client::SessionState::kReady) GiveBack();
+  if (has_no_work && session_->state() == client::SessionState::kReady) Rest();
   if (begun != 0) DropUnwanted(begun);
   if (download_ && !outcome_ && session_->state() != client::SessionState::kDownloading) {
     const std::uint32_t transfer_id = download_->transfer_id;
@@ -297,6 +335,8 @@ Status Agent::OnChunk(BytesView payload) {
     // A sign of life a second is enough.
     if (now.steady - download_->told < std::chrono::seconds(1)) return Ok();
     download_->told = now.steady;
+    TellProgress(static_cast<double>(download_->bytes.size()) /
+                 static_cast<double>(offered_.manifest.model_bytes));
     Feed(client::BodyProgress{download_->transfer_id});
     return Ok();
   }
@@ -345,22 +385,28 @@ void Agent::OnClosed(const Error& why) {
   Feed(client::Disconnected{why.code});
 }
 
-void Agent::OnSignal(int number) {
-  // Whatever it waits for: the files are whole at any time.
-  if (signal_ != 0) std::_Exit(static_cast<int>(kSignalExit) + number);
-  signal_ = number;
-  log_.Info(number == SIGINT ? "stopping (SIGINT; again: at once)" : "stopping (SIGTERM)");
-  Feed(client::Stop{});
-}
-
-void Agent::Conclude(Outcome outcome) {
+void Agent::Conclude(int code, std::string why) {
   if (outcome_) return;
-  outcome_ = std::move(outcome);
   if (job_ != nullptr) job_->gate.Stop();
   CountTraffic();
+  outcome_ = TakeOutcome(code, std::move(why), so_far_.retry_after);
   KeepDownload();
   link_.reset();
-  loop_.Stop();
+  SaveNow();
+  // A name that is being looked up cannot be interrupted: nobody waits for it.
+  const Milliseconds patience = was_cancelled_ ? kShortGoodbye : kGoodbye;
+  loop_.Stop(patience);
+  caller_.CloseBy(ReadClock().steady + patience);
+}
+
+Outcome Agent::TakeOutcome(int code, std::string why, Nanoseconds retry_after) {
+  Outcome outcome = std::exchange(so_far_, {});
+  outcome.code = code;
+  outcome.why = std::move(why);
+  outcome.retry_after = retry_after;
+  outcome.is_late = is_late_ && settings_.once;
+  outcome.was_cancelled = was_cancelled_;
+  return outcome;
 }
 
 }  // namespace skep::agent

@@ -1,77 +1,106 @@
-// Agent: drives one Session over a real connection, with real data, on a real disk.
+// Agent: drives one Session over a real connection, for a real application, on a real disk.
 //
-// The loop's thread moves frames, timers and the session; one worker thread reads data, trains and
-// stores the finished update. Nothing is decided here that the session decides; what is here is
-// what it leaves to its driver: connecting, chunks, silence, storage, eligibility and caps, and
-// what people are told. One Agent a process and storage folder.
+// A thread of its own moves frames, timers and the session; the thread that calls Run does what
+// only the application can (host.h), stores the finished update, and tells what is new. Nothing is
+// decided here that the session decides; what is here is what it leaves to its driver: connecting,
+// chunks, silence, storage, eligibility and caps, and what people are told. One Agent at a time for
+// a storage folder.
 // Source: Skep protocol 1.0, sections 6.2, 8 and 13; Skep client library, sections 6 to 8.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "client/agent/caller.h"
 #include "client/agent/device.h"
-#include "client/agent/duty_gate.h"
 #include "client/agent/history.h"
+#include "client/agent/host.h"
 #include "client/agent/identity.h"
 #include "client/agent/loop.h"
 #include "client/agent/reach.h"
 #include "client/agent/state.h"
 #include "client/agent/storage.h"
-#include "client/device_trainer.h"
+#include "client/agent/task_gate.h"
 #include "client/session.h"
 #include "client/trainer.h"
-#include "kernels/backend.h"
-#include "shared/base/executor.h"
 #include "shared/base/log.h"
 #include "shared/base/sha256.h"
-#include "shared/config/client_config.h"
 #include "shared/wire/chunk.h"
 
 namespace skep::agent {
 
-// Where it trains.
-struct TrainingDevice {
-  std::shared_ptr<kernels::DeviceApi> api{};  // null: the CPU
-  std::uint64_t budget_bytes = 0;
-  // Whether it must be this one: the process ends when it fails. Otherwise the task fails and later
-  // ones are trained on the CPU.
-  bool is_required = false;
+// What this device gives at most. Source: Skep client library, section 7 (caps).
+struct Caps {
+  double cpu = 0.7;           // share of a core
+  std::uint64_t memory = 0;   // bytes, of a run
+  std::uint64_t storage = 0;  // bytes, of the storage folder
+  std::uint64_t bytes_per_day = 0;
+  Nanoseconds per_run{};       // of a task; 0: as long as the task allows
+  Nanoseconds between_runs{};  // after a contribution
+};
+
+// How far it is.
+struct AgentProgress {
+  client::SessionState state{};
+  wire::TaskRef task;  // round 0: there is none yet
+  std::uint64_t bytes_down = 0;
+  std::uint64_t bytes_up = 0;
+  double fraction = -1;  // of this state; -1: unknown
+};
+
+// What a run came to, or, without `once`, a check-in of it.
+struct Outcome {
+  int code = 0;  // SKEP-nnnn, or 0
+  std::string why{};
+  bool is_late = false;          // with `once`: the budget ended before the work did
+  bool was_cancelled = false;    // by Cancel
+  bool has_contributed = false;  // the aggregator has stored it
+  bool was_refused = false;      // an update, by the aggregator
+  std::uint64_t round = 0;       // of the task; 0: there was none
+  std::uint64_t examples = 0;
+  std::uint64_t bytes_down = 0;
+  std::uint64_t bytes_up = 0;
+  Nanoseconds retry_after{};  // as the aggregator, or the back-off, says
 };
 
 struct AgentSettings {
   std::string software;    // "skep-client 0.1.0"
   std::string population;  // one of the identity's
   net::Endpoint endpoint;
+  std::optional<net::Endpoint> proxy;  // an HTTP proxy to go through
   LinkLimits limits;
-  config::ClientConfig config;  // data, eligibility, limits
-  kernels::Isa isa = kernels::Isa::kPortable;
-  TrainingDevice device;
+  Eligibility eligibility;
+  Caps caps;
   bool once = false;
   std::optional<Nanoseconds> budget;
-};
-
-struct Outcome {
-  int code = 0;  // SKEP-nnnn, or 0
-  std::string why;
-  int signal = 0;        // that ended it, or 0
-  bool is_late = false;  // with `once`: the budget ended before the work did
+  // Both on the thread of Run; may be empty. Without `once`, `on_outcome` hears of each check-in.
+  std::function<void(const AgentProgress&)> on_progress;
+  std::function<void(const Outcome&)> on_outcome;
 };
 
 class Agent final : public LinkEvents {
  public:
-  // All but the settings outlive the agent. `state` is saved as it changes.
+  // All but the settings outlive the agent. `state` is saved as it changes. `log` writes on the
+  // agent's own thread: hand its lines over by Tell.
   Agent(AgentSettings settings, Storage& storage, Identity& identity, State& state, Loop& loop,
-        Log& log);
+        Host& host, Log& log);
   ~Agent() override;
 
-  // Until the session is finished, a signal, or the end of the budget. Call once.
+  // Until the session is finished, Cancel, or the end of the budget. Call once. A name that is
+  // being looked up then goes on being so: the destructor waits for it. SKEP-9001: the system has
+  // no thread to give.
   [[nodiscard]] Outcome Run();
+  // From any thread, until Run has returned.
+  void Cancel();
+  // Has `news` told on the thread of Run. From any thread.
+  void Tell(std::function<void()> news) { caller_.Tell(std::move(news)); }
 
   // What it waits for, in words.
   [[nodiscard]] std::string WaitingFor() const { return session_->WaitingFor(); }
@@ -87,11 +116,10 @@ class Agent final : public LinkEvents {
     std::size_t kept = 0;  // bytes of it that are in the file of its part
     SteadyTime told{};
   };
-  // A task in the worker's hands.
+  // A task in the application's hands.
   struct Job {
-    explicit Job(double share) : gate(share) {}
     client::StartTraining task;
-    DutyGate gate;
+    TaskGate gate;
     std::vector<RunId> known_runs;  // whose private tensors are kept
   };
   // What is told about it once the aggregator has it.
@@ -103,30 +131,38 @@ class Agent final : public LinkEvents {
   };
   struct Trained {
     Effort effort;
-    Result<client::PendingUpdate> update;
-    std::optional<Error> device_failure;
+    Worked worked;
     std::vector<std::string> damaged;  // files that were removed
+  };
+  // What the host said of a message of the aggregator, before the session sees it.
+  struct Answer {
+    std::uint64_t question = 0;
+    Conditions conditions;
+    std::optional<Result<std::uint32_t>> examples;  // if it was asked for them
   };
 
   // agent.cc: the life of the connection.
   void Begin();
   void Connect();
-  [[nodiscard]] Status CheckBeforeConnecting() const;
+  void ConnectIn(const Conditions& conditions);
+  [[nodiscard]] Status CheckBeforeConnecting(const Conditions& conditions) const;
   void OnOpen() override;
   void OnMessage(wire::Message message) override;
+  void Take(wire::Message message);
   [[nodiscard]] Status OnChunk(BytesView payload) override;
   void OnBodySent(std::uint32_t transfer_id) override;
   void OnClosed(const Error& why) override;
   void OnHello(const wire::HelloAck& ack);
   void OnFirst(const wire::Message& message);
-  void OnSignal(int number);
   [[nodiscard]] Status MakeTls();
   void Renew(bool is_asked);
   void OnRenewed(const wire::RenewResult& issued);
   [[nodiscard]] bool IsAboutRenewal(const wire::Message& message);
   void CutOff(const Error& why);
   void Postpone(const Error& why);
-  void Conclude(Outcome outcome);
+  [[nodiscard]] Nanoseconds RestAfter(const Error& why) const;
+  void Conclude(int code, std::string why);
+  [[nodiscard]] Outcome TakeOutcome(int code, std::string why, Nanoseconds retry_after);
   void DropUnwanted(std::uint32_t transfer_id);
   void KeepDownload();
   void FinishDownload();
@@ -149,30 +185,34 @@ class Agent final : public LinkEvents {
   void SaveNow();
   void Report(const client::Note& note);
   void TellContribution(std::optional<Nanoseconds> next);
-  [[nodiscard]] bool GivesUp();
+  void TellProgress(double fraction = -1);
+  void TellOutcome(int code, std::string why, Nanoseconds retry_after);
+  [[nodiscard]] bool GivesUp(Nanoseconds next);
   void Rest();
-  void GiveBack();
 
-  // agent_task.cc: data and training, on the worker.
-  void Offer(wire::TaskOffer& offer);
-  [[nodiscard]] std::optional<Error> Refusal(const wire::Manifest& manifest) const;
-  [[nodiscard]] bool WaitsForData(const wire::Message& message);
-  void LoadData(const wire::Plan& plan);
-  void OnLoaded(AgentDevice::Data data);
-  [[nodiscard]] ThreadPool& Worker();
-  [[nodiscard]] Trained Work(Job& job, const LocalData& data);
+  // agent_task.cc: what the application is asked, and does.
+  void Look(std::function<void(const Conditions&)> then);
+  void Watch();
+  void Leave(const Error& why);
+  [[nodiscard]] bool AsksHost(const wire::Message& message);
+  void Ask(OfferedTask task);
+  void OnAnswer(const Answer& answer);
+  [[nodiscard]] std::optional<Error> Refusal(const wire::Manifest& manifest,
+                                             const Conditions& conditions) const;
+  [[nodiscard]] Trained Work(Job& job);
   [[nodiscard]] Status FetchPrivate(Job& job, std::vector<std::string>& damaged);
   [[nodiscard]] Status StoreWork(const Job& job, const client::PendingUpdate& update);
-  void MakeTrainer();
   void OnTrained(Trained trained);
-  void OnDeviceFailed(const Error& failure);
+  void OnDeviceFailed(const Error& failure, bool is_required);
 
   AgentSettings settings_;
   Storage& storage_;
   Identity& identity_;
   State& state_;
   Loop& loop_;
+  Host& host_;
   Log& log_;
+  Caller caller_;
   ModelPart part_;
   AgentDevice device_;
   net::TlsContext::Shared tls_;
@@ -191,15 +231,16 @@ class Agent final : public LinkEvents {
   std::set<std::uint32_t> unwanted_;  // downloads of this link that nobody waits for
   wire::HelloAck ack_;
 
-  std::shared_ptr<const LocalData> task_rows_;  // of the task that was accepted
   std::shared_ptr<Job> job_;
-  bool is_loading_ = false;
-  ClientNumber offered_as_ = 0;
-  std::deque<wire::Message> held_;  // messages behind the one that waits for data
-  std::optional<UpdateId> kept_;    // stored, and taken over by the session
+  OfferedTask offered_;             // the last one, without its plan
+  std::uint64_t question_ = 0;      // the last one to the host
+  std::deque<wire::Message> held_;  // first the one that the host is asked about
+  bool is_watching_ = false;
+  std::optional<UpdateId> kept_;  // stored, and taken over by the session
   std::optional<Effort> last_effort_;
   std::optional<wire::TaskRef> contributed_;  // in this step: told with what follows it
   Link::Traffic since_entry_;                 // bytes since the last line of the history
+  client::SessionState told_state_{};         // of the last progress
   WallMs last_work_ = 0;
   int last_trouble_ = 0;  // how the last task ended, 0: well
   std::string last_trouble_text_;
@@ -208,16 +249,10 @@ class Agent final : public LinkEvents {
 
   std::optional<Error> broken_device_;  // that was required: why this process ends
   std::optional<Outcome> outcome_;
-  int signal_ = 0;
+  Outcome so_far_;  // what it has come to until now
   bool is_late_ = false;
-
-  // The worker's alone.
-  std::unique_ptr<client::Trainer> trainer_;
-  client::DeviceTrainer* device_trainer_ = nullptr;  // trainer_, if it is one
-  bool is_device_lost_ = false;
-  model::FloatVector scratch_;
-  // Last: joined before what its tasks use goes away.
-  std::unique_ptr<ThreadPool> worker_;
+  bool was_cancelled_ = false;
+  std::thread network_;  // last: it uses all of the above
 };
 
 }  // namespace skep::agent

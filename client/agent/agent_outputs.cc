@@ -7,6 +7,7 @@
 
 #include "client/agent/agent.h"
 #include "client/agent/work.h"
+#include "shared/base/amounts.h"
 #include "shared/base/error_catalogue.h"
 
 namespace skep::agent {
@@ -39,6 +40,8 @@ void Agent::Feed(client::Input input) {
     client::Outputs outputs = session_->Step(loop_.Clock(), std::move(next));
     Save();
     Execute(std::move(outputs));
+    if (!outcome_ && session_->state() != told_state_) TellProgress();
+    if (!outcome_) Watch();
   }
   is_stepping_ = false;
 }
@@ -95,10 +98,9 @@ void Agent::Do(client::ArmTimer& timer) {
   loop_.After(timer.after, [this, id = timer.timer] { Feed(client::TimerFired{id}); });
 }
 
-// The worker has stored it already: before this, and so before the UploadBegin.
+// It is stored already: before this, and so before the UploadBegin.
 void Agent::Do(client::Persist& persist) {
   kept_ = persist.update.id;
-  task_rows_.reset();
 }
 
 void Agent::Do(client::Reconnect& reconnect) {
@@ -110,7 +112,9 @@ void Agent::Do(client::Reconnect& reconnect) {
   download_.reset();
   unwanted_.clear();
   held_.clear();
-  if (GivesUp()) return;
+  if (GivesUp(reconnect.after)) return;
+  TellOutcome(last_failure_ ? last_failure_->code : 0,
+              last_failure_ ? last_failure_->message : reconnect.why, reconnect.after);
   if (last_failure_ && IsTrustFailure(last_failure_->code)) {
     log_.Failure(last_failure_->code,
                  last_failure_->message + "; next try in " + SpanText(reconnect.after));
@@ -128,34 +132,44 @@ void Agent::Do(client::Reconnect& reconnect) {
 }
 
 // With `once` nobody waits for an aggregator that is not there.
-bool Agent::GivesUp() {
+bool Agent::GivesUp(Nanoseconds next) {
   if (!settings_.once || !last_failure_) return false;
   if (was_attached_ && ++failed_in_a_row_ < kTriesOfOnce) return false;
-  Conclude({.code = last_failure_->code, .why = last_failure_->message});
+  so_far_.retry_after = next;
+  Conclude(last_failure_->code, last_failure_->message);
   return true;
 }
 
 void Agent::Do(client::Finished& finished) {
-  const bool is_failed_work = settings_.once && finished.code == 0 && last_trouble_ != 0;
-  Outcome outcome{.code = finished.code, .why = std::move(finished.why)};
-  if (is_failed_work) {
-    outcome.code = last_trouble_;
-    if (!last_trouble_text_.empty()) outcome.why = last_trouble_text_;
+  int code = finished.code;
+  std::string why = std::move(finished.why);
+  if (settings_.once && code == 0 && last_trouble_ != 0) {
+    code = last_trouble_;
+    if (!last_trouble_text_.empty()) why = last_trouble_text_;
   }
-  if (broken_device_) outcome = {.code = broken_device_->code, .why = broken_device_->message};
   // Why the connection was not to be trusted says more than the session can.
-  if (last_failure_ && last_failure_->code == finished.code) outcome.why = last_failure_->message;
-  Conclude(std::move(outcome));
+  if (last_failure_ && last_failure_->code == finished.code) why = last_failure_->message;
+  if (broken_device_) {
+    code = broken_device_->code;
+    why = broken_device_->message;
+  }
+  const WallMs now = loop_.Clock().wall;
+  so_far_.retry_after = Milliseconds(std::max(session_->memory().next_check_in, now) - now);
+  Conclude(code, std::move(why));
 }
 
 void Agent::Do(client::Note& note) {
   Report(note);
   using Kind = client::Note::Kind;
-  // Kept until it is trained, however long the way to its model takes.
-  if (note.kind == Kind::kOffer) task_rows_ = device_.rows();
-  if (note.kind == Kind::kClosed) task_rows_.reset();
-  if (note.kind == Kind::kContributed) contributed_ = note.task;
-  if (note.kind == Kind::kContributed) last_trouble_ = 0;
+  if (note.task.round != 0) so_far_.round = note.task.round;
+  if (note.kind == Kind::kRefused) so_far_.was_refused = true;
+  if (note.kind == Kind::kContributed) {
+    contributed_ = note.task;
+    last_trouble_ = 0;
+    so_far_.has_contributed = true;
+    so_far_.was_refused = false;
+    so_far_.examples = note.examples;
+  }
   const bool is_trouble = note.kind == Kind::kRefused || note.kind == Kind::kDeclined ||
                           (note.kind == Kind::kProblem && !note.task.run_id.IsZero());
   if (is_trouble) {
@@ -221,6 +235,8 @@ void Agent::TellContribution(std::optional<Nanoseconds> next) {
   }
   if (next) line += ", next check-in in " + SpanText(*next);
   log_.Info(std::move(line));
+  // One that a Reconnect follows is told by that.
+  if (!next) TellOutcome(0, "one contribution made", {});
 }
 
 void Agent::CountTraffic() {
@@ -231,6 +247,8 @@ void Agent::CountTraffic() {
   state_.today.down += fresh.down;
   since_entry_.up += fresh.up;
   since_entry_.down += fresh.down;
+  so_far_.bytes_up += fresh.up;
+  so_far_.bytes_down += fresh.down;
 }
 
 // Before the outputs of the step that changed it. Without it, a restart might accept what this
@@ -245,7 +263,7 @@ void Agent::SaveNow() {
   state_.memory = session_->memory();
   const Status saved = SaveState(storage_, state_);
   if (!saved.has_value()) {
-    Conclude({.code = saved.error().code, .why = saved.error().message});
+    Conclude(saved.error().code, saved.error().message);
     return;
   }
   saved_revision_ = session_->memory().revision;
@@ -254,20 +272,38 @@ void Agent::SaveNow() {
 // Between check-ins this process keeps little: data may change meanwhile, too.
 void Agent::Rest() {
   SaveNow();  // the day's traffic
-  if (session_->state() == client::SessionState::kIdle) task_rows_.reset();
-  GiveBack();
-}
-
-void Agent::GiveBack() {
-  if (job_ != nullptr || is_loading_) return;
+  if (job_ != nullptr) return;
   device_.ForgetAll();
   last_effort_.reset();
-  // Its thread may still leave the last task, which touches both.
-  worker_.reset();
-  trainer_.reset();
-  device_trainer_ = nullptr;
-  scratch_ = {};
-  ::malloc_trim(0);
+  caller_.Post([this] {
+    host_.Rest();
+    ::malloc_trim(0);
+  });
+}
+
+void Agent::TellProgress(double fraction) {
+  if (!settings_.on_progress) return;
+  CountTraffic();
+  told_state_ = session_ ? session_->state() : client::SessionState::kIdle;
+  AgentProgress progress{.state = told_state_,
+                         .task = {},
+                         .bytes_down = so_far_.bytes_down,
+                         .bytes_up = so_far_.bytes_up,
+                         .fraction = fraction};
+  if (offered_.manifest.round != 0) {
+    const wire::Manifest& manifest = offered_.manifest;
+    progress.task = {manifest.run_id, manifest.round, manifest.attempt, manifest.kind};
+  }
+  caller_.Tell([this, progress] { settings_.on_progress(progress); });
+}
+
+// Of a check-in, where more are to come.
+void Agent::TellOutcome(int code, std::string why, Nanoseconds retry_after) {
+  if (settings_.once) return;
+  CountTraffic();
+  Outcome outcome = TakeOutcome(code, std::move(why), retry_after);
+  if (!settings_.on_outcome) return;
+  caller_.Tell([this, outcome = std::move(outcome)] { settings_.on_outcome(outcome); });
 }
 
 }  // namespace skep::agent

@@ -16,11 +16,11 @@ namespace skep::agent {
 
 struct Conditions {
   bool has_battery = false;
-  std::optional<bool> is_charging;
-  std::optional<double> battery;  // 0..1
-  std::optional<bool> is_idle;
-  std::optional<bool> is_unmetered;
-  std::optional<bool> is_cool;  // below the passive trip points
+  std::optional<bool> is_charging{};
+  std::optional<double> battery{};  // 0..1
+  std::optional<bool> is_idle{};
+  std::optional<bool> is_unmetered{};
+  std::optional<bool> is_cool{};  // below the passive trip points
 };
 
 // What the owner of a device demands before it works.

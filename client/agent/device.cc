@@ -8,22 +8,9 @@ namespace {
 
 constexpr std::uint64_t kSteps = std::uint64_t{1} << 53;
 
-// What a task may be declined with; the rest is for this device's own log.
-Error AsReason(const Error& why) {
-  if (why.code >= 7401 && why.code <= 7414) return why;
-  const bool is_missing = why.code == 1201 || why.code == 1203 || why.code == 1102;
-  return Error{is_missing ? 7402 : 7414, why.message, why.hint};
-}
-
 }  // namespace
 
-bool AgentDevice::HasDataFor(const wire::Plan& plan, ClientNumber client) const {
-  return data_ && data_->spec == plan.data && data_->client == client &&
-         data_->text_length == TextLengthOf(plan);
-}
-
 void AgentDevice::ForgetAll() {
-  data_.reset();
   model_.reset();
   plan_.reset();
   plan_hash_ = {};
@@ -33,20 +20,9 @@ Status AgentDevice::Verify(const wire::SignedManifest& manifest) {
   return VerifyManifest(identity_, manifest, clock_());
 }
 
-Result<std::uint32_t> AgentDevice::CountExamples(const wire::Plan& plan, wire::TaskKind kind) {
+Result<std::uint32_t> AgentDevice::CountExamples(const wire::Plan&, wire::TaskKind) {
   if (refusal_) return *refusal_;
-  if (!data_ || data_->spec != plan.data) return Error{7402, "no data were read", ""};
-  if (!data_->rows.has_value()) return AsReason(data_->rows.error());
-  const client::LocalData& rows = (*data_->rows)->rows;
-  const std::size_t count =
-      kind == wire::TaskKind::kEvaluate ? rows.test.size() : rows.train.size();
-  if (count == 0) {
-    return Error{7402,
-                 kind == wire::TaskKind::kEvaluate ? "no rows are held out for evaluation"
-                                                   : "no rows to train on",
-                 ""};
-  }
-  return static_cast<std::uint32_t>(count);
+  return examples_;
 }
 
 UpdateId AgentDevice::NewUpdateId() {

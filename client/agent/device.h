@@ -1,7 +1,7 @@
 // AgentDevice: what a Session asks of a real device: keys, data, and unpredictable numbers.
 //
-// Keeps the last plan, the last model and this device's rows while they are of use. Reading data
-// takes long, so they are put here before the session asks (agent.h). The loop's thread.
+// Keeps the last plan and the last model while they are of use. What the application knows takes
+// long to find out, so it is put here before the session asks (agent.h). The agent's thread.
 // Source: Skep protocol 1.0, section 6.2.
 #pragma once
 
@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "client/agent/identity.h"
-#include "client/agent/local_data.h"
 #include "client/agent/model_part.h"
 #include "client/session.h"
 
@@ -22,21 +21,12 @@ class AgentDevice final : public client::Device {
   AgentDevice(const Identity& identity, ModelPart& part, std::function<WallMs()> clock)
       : identity_(identity), part_(part), clock_(std::move(clock)) {}
 
-  // Rows for plans with this specification, as client `client`; or why there are none.
-  struct Data {
-    std::optional<wire::DataSpec> spec;
-    ClientNumber client = 0;
-    std::uint32_t text_length = 0;  // TextLengthOf the plan
-    Result<std::shared_ptr<const LocalData>> rows;
-  };
-  void Give(Data data) { data_ = std::move(data); }
-  [[nodiscard]] bool HasDataFor(const wire::Plan& plan, ClientNumber client) const;
-  // Precondition: there are some.
-  [[nodiscard]] std::shared_ptr<const LocalData> rows() const { return data_->rows.value(); }
+  // How many examples there are for the task that is offered; or why there are none.
+  void Give(Result<std::uint32_t> examples) { examples_ = std::move(examples); }
   // Why the next task is not to be worked on (7401, 7408, 7409), or nothing.
   void Refuse(std::optional<Error> why) { refusal_ = std::move(why); }
   void Keep(client::Body model) { model_ = std::move(model); }
-  // Before a long rest: also, so that data that changed are read anew.
+  // Before a long rest.
   void ForgetAll();
 
   [[nodiscard]] Status Verify(const wire::SignedManifest& manifest) override;
@@ -54,7 +44,7 @@ class AgentDevice final : public client::Device {
   const Identity& identity_;
   ModelPart& part_;
   std::function<WallMs()> clock_;
-  std::optional<Data> data_;
+  Result<std::uint32_t> examples_ = Error{7402, "nobody was asked", ""};
   std::optional<Error> refusal_;
   std::optional<client::Body> model_;
   Hash32 plan_hash_;

@@ -73,7 +73,8 @@ Result<Identity> Enrol(const Storage& storage, const crypto::JoinString& join,
   LinkSetup setup{.endpoint = {join.host, join.port},
                   .tls = std::move(tls),
                   .role = wire::Role::kEnrolClient,
-                  .limits = settings.limits};
+                  .limits = settings.limits,
+                  .proxy = settings.proxy};
   Exchange exchange(loop, std::move(setup), std::move(request));
   loop.Run();
   const Result<wire::EnrolResult>& answer = exchange.answer();

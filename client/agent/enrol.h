@@ -4,6 +4,7 @@
 // and then stored. Called by `join`. One thread. Source: Skep protocol 1.0, section 10.3.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "client/agent/identity.h"
@@ -18,6 +19,7 @@ struct EnrolSettings {
   std::string software;
   std::string name_hint;  // what the operator sees beside the device, or empty
   LinkLimits limits;
+  std::optional<net::Endpoint> proxy{};  // an HTTP proxy to go through
 };
 
 // Runs `loop` until the answer is there or not. SKEP-3104 and so on as the aggregator says,

@@ -3,11 +3,9 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/signal_set.hpp>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <deque>
 #include <list>
 #include <optional>
@@ -28,7 +26,6 @@ constexpr std::size_t kSendQueue = std::size_t{256} * 1024;
 constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 constexpr std::size_t kReceiveBudget =
     std::size_t{4} * 1024 * 1024;  // one frame at a time, while it grows
-constexpr Milliseconds kStopPatience{1500};
 constexpr Milliseconds kBodyPatience{120'000};
 constexpr auto kToTuple = asio::as_tuple(asio::use_awaitable);
 
@@ -39,32 +36,20 @@ struct Loop::State {
       : haste(speed),
         began(ReadClock()),
         guard(asio::make_work_guard(context)),
-        signals(context),
         group(context.get_executor()) {}
 
   std::uint32_t haste;
   Now began;
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard;
-  asio::signal_set signals;
   std::list<asio::steady_timer> timers;
-  std::function<void(int)> on_signal;
   net::TaskGroup group;
   bool is_stopping = false;
 
-  void AwaitSignal() {
-    signals.async_wait([this](const boost::system::error_code& failure, int number) {
-      if (failure) return;
-      AwaitSignal();  // first: what follows may end the loop, which cancels this wait
-      on_signal(number);
-    });
-  }
   // Runs outside of the group, which it waits for.
-  static net::Awaitable<void> End(State* state) {
-    co_await state->group.Stop(kStopPatience);
+  static net::Awaitable<void> End(State* state, Milliseconds patience) {
+    co_await state->group.Stop(patience);
     for (asio::steady_timer& timer : state->timers) timer.cancel();
-    boost::system::error_code ignored;
-    state->signals.cancel(ignored);
     state->guard.reset();
   }
 };
@@ -99,24 +84,17 @@ void Loop::After(Nanoseconds after, std::function<void()> action) {
   });
 }
 
-void Loop::OnSignal(std::function<void(int)> action) {
-  boost::system::error_code ignored;
-  state_->on_signal = std::move(action);
-  state_->signals.add(SIGINT, ignored);
-  state_->signals.add(SIGTERM, ignored);
-  state_->AwaitSignal();
-}
-
 void Loop::Run() {
   state_->context.run();
 }
 
-void Loop::Stop() {
+void Loop::Stop(Milliseconds patience) {
   if (state_->is_stopping) return;
   state_->is_stopping = true;
-  asio::co_spawn(state_->context, State::End(state_.get()), [](const std::exception_ptr& failure) {
-    SKEP_CHECK(failure == nullptr);  // it calls nothing that throws
-  });
+  asio::co_spawn(state_->context, State::End(state_.get(), patience),
+                 [](const std::exception_ptr& failure) {
+                   SKEP_CHECK(failure == nullptr);  // it calls nothing that throws
+                 });
 }
 
 // Shared by the owner's Link and by the coroutines, which may outlive it.

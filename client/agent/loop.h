@@ -1,4 +1,4 @@
-// Loop: the one network thread of a client: timers, signals, and connections to the aggregator.
+// Loop: the one network thread of a client: timers, and connections to the aggregator.
 //
 // Hides Asio from the rest of the client: whoever uses it sees plain callbacks, all on the thread
 // that called Run. Decides nothing: what is sent, and when to come back, is the session's. Post is
@@ -35,13 +35,11 @@ class Loop {
   void Post(std::function<void()> action);
   // Runs `action` once, `after` from now by the loop's clock, unless the loop is stopped before.
   void After(Nanoseconds after, std::function<void()> action);
-  // SIGINT and SIGTERM from now on; `action` is told which.
-  void OnSignal(std::function<void(int)> action);
 
   // Until Stop. May be called once.
   void Run();
-  // Ends Run once open links have said what they had to say, within a second or two.
-  void Stop();
+  // Ends Run once open links have said what they had to say, within `patience`.
+  void Stop(Milliseconds patience = Milliseconds(1500));
 
   struct State;
   [[nodiscard]] State& state() { return *state_; }

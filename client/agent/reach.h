@@ -33,9 +33,4 @@ class Reach {
   std::string cause_;
 };
 
-// "14 m", "8 s", "350 ms": rounded to what a person wants to know.
-[[nodiscard]] std::string SpanText(Nanoseconds span);
-// "21 KB", "2.1 MB".
-[[nodiscard]] std::string AmountText(std::uint64_t bytes);
-
 }  // namespace skep::agent

@@ -1,15 +1,14 @@
-// What the enrolment and client.toml say together: whom to connect to, and for which population.
+// What the enrolment and the application's wishes say together: whom to connect to, and for which
+// population.
 //
-// Pure functions, but the last; any thread. Source: Skep interfaces, section 9 ([aggregator]).
+// Pure functions; any thread. Source: Skep client library, section 3 (endpoint, population).
 #pragma once
 
 #include <string>
 
-#include "client/agent/conditions.h"
 #include "client/agent/identity.h"
 #include "shared/base/clock.h"
 #include "shared/base/result.h"
-#include "shared/config/client_config.h"
 #include "shared/net/endpoint.h"
 
 namespace skep::agent {
@@ -19,18 +18,9 @@ namespace skep::agent {
 // SKEP-3102 if this device's certificate has ended.
 [[nodiscard]] Status CheckCertificate(const Identity& identity, WallMs now);
 
-// SKEP-3103 if the configuration names another endpoint or population than the enrolment.
-[[nodiscard]] Result<net::Endpoint> EndpointOf(const config::ClientConfig& config,
-                                               const Identity& identity);
-// SKEP-3103 also if the device is in several populations and the configuration names none.
-[[nodiscard]] Result<std::string> PopulationOf(const config::ClientConfig& config,
-                                               const Identity& identity);
-
-// [eligibility] of client.toml.
-[[nodiscard]] Eligibility EligibilityOf(const config::ClientConfig& config);
-
-// What limits.device comes to on this machine: "CPU: no CUDA device: ...". SKEP-1102; 72xx where it
-// names a device that cannot be used. Opens the device and closes it again.
-[[nodiscard]] Result<std::string> FindDevice(const config::ClientConfig& config);
+// SKEP-3103 if another endpoint is wanted than that of the enrolment. Empty: no wish.
+[[nodiscard]] Result<net::Endpoint> EndpointOf(const std::string& wanted, const Identity& identity);
+// SKEP-3103 also if the device is in several populations and none is wanted.
+[[nodiscard]] Result<std::string> PopulationOf(const std::string& wanted, const Identity& identity);
 
 }  // namespace skep::agent

@@ -9,6 +9,7 @@
 
 #include "client/agent/json_object.h"
 #include "client/agent/reach.h"
+#include "shared/base/amounts.h"
 #include "shared/base/file.h"
 #include "shared/base/try.h"
 

@@ -52,8 +52,8 @@ struct ErrorEntry {
 
 // The tables behind the catalogue.
 [[nodiscard]] std::span<const ErrorEntry> InputErrors();  // 10xx to 14xx, 22xx
-[[nodiscard]] std::span<const ErrorEntry>
-ProtocolErrors();  // what travels: 21xx, 22xx, 3xxx, 6001, 74xx, 9001
+// What travels, and what an application meets: 21xx, 22xx, 3xxx, 6001, 70xx to 74xx, 9001.
+[[nodiscard]] std::span<const ErrorEntry> ProtocolErrors();
 [[nodiscard]] std::span<const ErrorEntry> ServiceErrors();  // 40xx, 51xx to 54xx
 
 }  // namespace skep

@@ -5,8 +5,6 @@
 #include <mutex>
 
 #include <fmt/format.h>
-#include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
 
 namespace skep {
 namespace {
@@ -56,16 +54,21 @@ std::string JsonText(std::string_view text) {
   return json + '"';
 }
 
-std::string TextLine(const LogRecord& record, LogFormat format, WallMs wall) {
-  const std::string time = UtcText(wall);
-  constexpr std::size_t kTimeOfDay = 11;  // of 2026-11-30T18:04:05.123Z
-  std::string line = format == LogFormat::kShortText ? time.substr(kTimeOfDay, 8) : time;
-  line += fmt::format(" {}", LogLevelName(record.level));
-  if (record.code != 0) line += fmt::format(" SKEP-{}", record.code);
-  line += " " + OneLine(record.message);
+std::string BareLine(const LogRecord& record) {
+  std::string line = record.code != 0 ? fmt::format("SKEP-{} ", record.code) : "";
+  line += OneLine(record.message);
   for (const LogField& field : record.fields)
     line += fmt::format(" {}={}", field.name, FieldText(field));
   return line;
+}
+
+std::string TextLine(const LogRecord& record, LogFormat format, WallMs wall) {
+  if (format == LogFormat::kBareText) return BareLine(record);
+  constexpr std::size_t kTimeOfDay = 11;  // of 2026-11-30T18:04:05.123Z
+  const std::string time = UtcText(wall);
+  return fmt::format("{} {} {}",
+                     format == LogFormat::kShortText ? time.substr(kTimeOfDay, 8) : time,
+                     LogLevelName(record.level), BareLine(record));
 }
 
 std::string JsonLine(const LogRecord& record, WallMs wall) {
@@ -84,12 +87,7 @@ std::string JsonLine(const LogRecord& record, WallMs wall) {
 }  // namespace
 
 struct Log::State {
-  explicit State(LogOptions from)
-      : options(std::move(from)),
-        stderr_logger("skep", std::make_shared<spdlog::sinks::stderr_sink_st>()) {
-    stderr_logger.set_pattern("%v");
-    stderr_logger.flush_on(spdlog::level::trace);
-  }
+  explicit State(LogOptions from) : options(std::move(from)) {}
 
   // Lines of one code within the running second.
   struct Window {
@@ -99,19 +97,14 @@ struct Log::State {
   };
 
   LogOptions options;
-  spdlog::logger stderr_logger;
   mutable std::mutex mutex;
   std::map<int, Window> windows;
 
   void Put(const LogRecord& record, WallMs wall) {
-    const std::string line = options.format == LogFormat::kJson
-                                 ? JsonLine(record, wall)
-                                 : TextLine(record, options.format, wall);
-    if (options.sink) {
-      options.sink(line);
-    } else {
-      stderr_logger.log(spdlog::level::info, spdlog::string_view_t(line));
-    }
+    if (!options.sink) return;
+    options.sink(record.level, options.format == LogFormat::kJson
+                                   ? JsonLine(record, wall)
+                                   : TextLine(record, options.format, wall));
   }
 
   // Closes the seconds that are over and says how many lines each swallowed.

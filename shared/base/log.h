@@ -1,4 +1,4 @@
-// Log: lines for people or for machines on standard error.
+// Log: lines for people or for machines, on standard error or wherever its owner wants them.
 //
 // One record is one line, whatever it holds. Not for a command's results (standard output) nor for
 // the audit trail (the store). Text that a peer supplied goes through EscapePeerText first; keys,
@@ -22,6 +22,7 @@ namespace skep {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 enum class LogFormat : std::uint8_t {
+  kBareText,   // SKEP-2104 update rejected run=pump round=12: its reader adds time and level
   kShortText,  // 12:04:31 info round 12: trained 412 examples
   kText,       // 2026-11-30T18:04:05.123Z warning SKEP-2104 update rejected run=pump round=12
   kJson,  // {"time":"2026-11-30T18:04:05.123Z","level":"warning","code":2104,"event":"update.rejected",...}
@@ -49,8 +50,8 @@ struct LogOptions {
   LogFormat format = LogFormat::kText;
   LogLevel level = LogLevel::kInfo;  // less severe records are dropped
   std::uint32_t rate = 0;            // lines per second and code; 0: no limit. The rest is counted
-  // Where lines go, without their line feed; empty: standard error. Called by one thread at a time.
-  std::function<void(std::string_view line)> sink = {};
+  // Where lines go, without their line feed; empty: nowhere. Called by one thread at a time.
+  std::function<void(LogLevel level, std::string_view line)> sink = {};
   std::function<Now()> clock = ReadClock;
 };
 
@@ -77,6 +78,9 @@ class Log {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// A sink for programs.
+[[nodiscard]] std::function<void(LogLevel, std::string_view)> StandardErrorSink();
 
 // "debug", "info", "warning", "error".
 [[nodiscard]] std::string_view LogLevelName(LogLevel level);

@@ -280,7 +280,7 @@ TestServer::TestServer(Changes changes, bool handles_signals)
       signing_key_(crypto::SigningKey::Make().value()) {
   LogOptions options;
   options.level = LogLevel::kDebug;
-  options.sink = [this](std::string_view line) {
+  options.sink = [this](LogLevel, std::string_view line) {
     const std::scoped_lock lock(log_mutex_);
     log.emplace_back(line);
   };

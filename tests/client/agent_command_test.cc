@@ -9,14 +9,14 @@
 
 #include <boost/json/parse.hpp>
 
-#include "client/agent/commands/join.h"
 #include "client/agent/identity.h"
+#include "client/cli/join.h"
 #include "crypto/pki/join_string.h"
 #include "shared/base/clock.h"
 #include "tests/client/agent_world.h"
 #include "tests/support/catch.h"
 
-namespace skep::agent {
+namespace skep::cli {
 namespace {
 
 using test::AgentServer;
@@ -197,13 +197,64 @@ TEST_CASE("a wrong path of data is exit code 2 in at most 12 lines, before any c
   CHECK(Call("run --once --budget soon --set data.dataset=fashion-mnist" + at).code == 2);
 }
 
+// The steps of `doctor --json` with these words.
+boost::json::array StepsOf(const std::string& words, int code) {
+  const Answer answer = Call("doctor --json " + words);
+  INFO(answer.out + answer.err);
+  CHECK(answer.code == code);
+  return JsonOf(answer.out).at("data").at("steps").as_array();
+}
+
+TEST_CASE("a day's limit that an experiment will exceed is warned of before the first round",
+          "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  world.server.Start();
+  std::string table = "a,b,y\n";
+  for (int row = 0; row < 20; ++row)
+    table +=
+        std::to_string(row) + ",1." + std::to_string(row) + (row % 2 == 0 ? ",no\n" : ",yes\n");
+  (void)world.folder.Write("own.csv", table);
+  // mlp 2-1000-2: 5,002 values, 20 kB each way; each of the two clients is asked every round.
+  const std::string experiment =
+      world.folder
+          .Write("e.toml",
+                 "[data]\npath = \"own.csv\"\nnum_clients = 2\npartition = \"iid\"\n"
+                 "[model]\narchitecture = \"mlp\"\nhidden = [1000]\n"
+                 "[training]\nrounds = 300\nclients_per_round = 2\n")
+          .string();
+  const bool is_tight = GENERATE(true, false);
+  const std::string limit = is_tight ? "2MiB" : "64MiB";
+  const auto steps = StepsOf("--storage " + world.StorageFolder() + " --data-experiment " +
+                                 experiment + " --set limits.bytes_per_day=" + limit,
+                             0);
+  world.server.Stop();
+  const std::string text(steps.back().at("text").as_string());
+  INFO(text);
+  CHECK(text.starts_with("warning: ") == is_tight);
+  CHECK(text.find("a task takes about 40 KB, which leaves ") != std::string::npos);
+  CHECK((text.find("about 300 for each client (12 MB)") != std::string::npos) == is_tight);
+}
+
+TEST_CASE("missing data fail at their step, with the path", "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  world.server.Start();
+  const auto steps = StepsOf(
+      "--storage " + world.StorageFolder() + " --set data.label=y --set data.path=/nowhere/own.csv",
+      2);
+  world.server.Stop();
+  CHECK(steps.back().at("step").as_string() == "data");
+  CHECK(steps.back().at("code").as_int64() == 1201);
+  CHECK(steps.back().at("text").as_string().find("/nowhere/own.csv") != boost::json::string::npos);
+}
+
 TEST_CASE("run --once contributes and ends with 0; so does doctor", "[unit]") {
   AgentWorld world;
   world.Enrol();
   world.server.Start();
-  const std::string common =
-      " --storage " + world.StorageFolder() +
-      " --set data.label=y --set data.path=" + world.settings.config.data.path;
+  const std::string common = " --storage " + world.StorageFolder() +
+                             " --set data.label=y --set data.path=" + world.config.data.path;
   const Answer doctor = Call("doctor --json" + common);
   CHECK(doctor.code == 0);
   CHECK(JsonOf(doctor.out).at("data").at("steps").as_array().size() == 13);
@@ -220,4 +271,4 @@ TEST_CASE("run --once contributes and ends with 0; so does doctor", "[unit]") {
 }
 
 }  // namespace
-}  // namespace skep::agent
+}  // namespace skep::cli

@@ -32,10 +32,9 @@ class Program {
                                    std::vector<std::string> variables = {}) const {
     Command line{.words = {path(), command}, .variables = std::move(variables)};
     if (command == "run") line.words.emplace_back("--once");
-    line.words.insert(
-        line.words.end(),
-        {"--storage", world.StorageFolder(), "--set", "data.label=y", "--set",
-         "data.path=" + world.settings.config.data.path, "--set", "limits.device=" + device});
+    line.words.insert(line.words.end(),
+                      {"--storage", world.StorageFolder(), "--set", "data.label=y", "--set",
+                       "data.path=" + world.config.data.path, "--set", "limits.device=" + device});
     return RunToEnd(line);
   }
 
@@ -185,7 +184,7 @@ TEST_CASE("a word that is no device is refused", "[unit]") {
   const Program program(false);
   const Contribution made = Contribute(program, "cuda:x");
   CHECK(made.outcome.code == 2);
-  CHECK(made.outcome.err.find("SKEP-1102") != std::string::npos);
+  CHECK(made.outcome.err.find("SKEP-7001") != std::string::npos);
   CHECK(made.polls == 0);
 }
 

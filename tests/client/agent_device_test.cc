@@ -18,7 +18,7 @@ std::shared_ptr<emulator::HostDevice> Give(AgentWorld& world, bool is_required,
                                            std::optional<std::uint64_t> fail_at = std::nullopt) {
   auto device =
       std::make_shared<emulator::HostDevice>(emulator::HostDevice::Options{.fail_at = fail_at});
-  world.settings.device = {.api = device, .budget_bytes = kBudget, .is_required = is_required};
+  world.device = {.api = device, .budget_bytes = kBudget, .is_required = is_required};
   return device;
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("a task beyond the device's memory fails, and the CPU goes on", "[unit
   AgentWorld world;
   world.Enrol();
   Give(world, false);
-  world.settings.device.budget_bytes = 1000;
+  world.device.budget_bytes = 1000;
   world.settings.once = false;
   world.aggregator.rounds = 2;
   GoOnAfterFailure(world);

@@ -120,7 +120,7 @@ TEST_CASE("a plan that this client cannot do is declined with 2219", "[unit]") {
 
 TEST_CASE("a model above the memory of this device is declined with 7404", "[unit]") {
   AgentWorld world;
-  world.settings.config.limits.memory = 100'000;
+  world.settings.caps.memory = 100'000;
   CheckDeclined(world, 7404);
 }
 
@@ -147,13 +147,13 @@ TEST_CASE("a class that the plan does not know is declined with 7414", "[unit]")
 
 TEST_CASE("a device without its data file declines with 7402", "[unit]") {
   AgentWorld world;
-  world.settings.config.data.path += ".gone";
+  world.config.data.path += ".gone";
   CheckDeclined(world, 7402);
 }
 
 TEST_CASE("a task above the bytes of a day is declined with 7408", "[unit]") {
   AgentWorld world;
-  world.settings.config.limits.bytes_per_day = 100'000;
+  world.settings.caps.bytes_per_day = 100'000;
   CheckDeclined(world, 7408);
   CHECK(world.Logged("limits.bytes_per_day is 100 KB: "));
   CHECK(world.Logged(" today, a task takes 120 KB; goes on at "));
@@ -162,7 +162,7 @@ TEST_CASE("a task above the bytes of a day is declined with 7408", "[unit]") {
 
 TEST_CASE("the outcome of a check-in that a limit ended names limit, use and end", "[unit]") {
   AgentWorld world;
-  world.settings.config.limits.bytes_per_day = 100'000;
+  world.settings.caps.bytes_per_day = 100'000;
   world.Enrol();
   const Outcome declined = world.RunAgent();
   CHECK(declined.code == 7408);
@@ -187,8 +187,8 @@ TEST_CASE("the outcome of a check-in that a limit ended names limit, use and end
 TEST_CASE("a task for which the disk has no room is declined with 7405", "[unit]") {
   AgentWorld world;
   // Room for the update alone, but not beside what is there.
-  world.settings.config.limits.storage = 140'000;
-  world.settings.config.limits.memory = 64 << 20;
+  world.settings.caps.storage = 140'000;
+  world.settings.caps.memory = 64 << 20;
   world.Enrol();
   (void)world.folder.Write("device/history.jsonl", std::string(60'000, 'x'));
   const Outcome outcome = world.RunToEnd();

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "client/agent/state.h"
+#include "client/cli/data_source.h"
+#include "client/embed/app_host.h"
 #include "crypto/pki/request.h"
 #include "shared/base/rng.h"
 #include "shared/base/sha256.h"
@@ -197,13 +199,11 @@ void Aggregator::OnChunk(Peer& peer, BytesView payload) {
 AgentWorld::AgentWorld() {
   settings.software = "skep-client test";
   settings.population = kPopulation;
-  settings.config.limits.memory = 64 << 20;
-  settings.config.limits.storage = 64 << 20;
-  settings.config.limits.bytes_per_day = 64 << 20;
-  settings.config.data.path = folder.Write("table.csv", Table()).string();
-  settings.config.data.label = "y";
-  settings.config.data.test_fraction = 0;
-  settings.config.data.client_test_fraction = 0.2;
+  settings.caps = {.cpu = 1, .memory = 64 << 20, .storage = 64 << 20, .bytes_per_day = 64 << 20};
+  config.data.path = folder.Write("table.csv", Table()).string();
+  config.data.label = "y";
+  config.data.test_fraction = 0;
+  config.data.client_test_fraction = 0.2;
   settings.limits.linger = Milliseconds(1000);
   settings.once = true;
 }
@@ -243,9 +243,16 @@ agent::Outcome AgentWorld::RunAgentAt(const net::Endpoint& endpoint) {
   settings.endpoint = endpoint;
   Log log({.format = LogFormat::kShortText,
            .level = LogLevel::kDebug,
-           .sink = [this](std::string_view line) { lines.emplace_back(line); }});
+           .sink = [this](LogLevel, std::string_view line) { lines.emplace_back(line); }});
+  cli::FileSource source(config,
+                         [&log](int code, const std::string& text) { log.Warning(code, text); });
+  embed::Options options;
+  options.eligibility = settings.eligibility;
+  options.caps = settings.caps;
+  embed::AppHost application(options, source.functions(), nullptr, log);
+  application.UseDevice(device);
   agent::Loop loop(haste);
-  agent::Agent agent(settings, storage, identity, state, loop, log);
+  agent::Agent agent(settings, storage, identity, state, loop, application, log);
   return agent.Run();
 }
 

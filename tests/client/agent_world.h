@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "client/agent/agent.h"
+#include "client/agent/local_trainer.h"
+#include "shared/config/client_config.h"
 #include "shared/wire/chunk.h"
 #include "tests/client/agent_server.h"
 #include "tests/support/temporary_folder.h"
@@ -78,6 +80,8 @@ class AgentWorld {
   AgentServer server;
   Aggregator aggregator{server};
   agent::AgentSettings settings;
+  config::ClientConfig config;     // its data
+  agent::TrainingDevice device{};  // the CPU
   std::vector<std::string> lines;  // of the log
   std::string host = "127.0.0.1";
   std::uint32_t haste = 1000;

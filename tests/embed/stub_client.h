@@ -75,6 +75,7 @@ struct skep_client {
   bool is_started = false;
   bool is_stopping = false;
   bool is_forgotten = false;
+  std::string name;  // from skep_client_enrol
   std::uint64_t round = 0;
   std::vector<skep::test::Contribution> history;
   skep_outcome last{};

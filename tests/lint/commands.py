@@ -16,7 +16,7 @@ import sys
 sys.dont_write_bytecode = True
 import source  # noqa: E402
 
-MAINS = {"skep-aggregator": "aggregator/server/main.cc", "skep-client": "client/agent/main.cc",
+MAINS = {"skep-aggregator": "aggregator/server/main.cc", "skep-client": "client/cli/main.cc",
          "skep-simulator": "simulator/main.cc"}
 PRODUCT = ("shared/", "crypto/", "kernels/", "client/", "aggregator/", "simulator/")
 DOCUMENTS = ("*.md", "docs/*.md", "docs/reference/*.md", "examples/*/*", "scripts/*")

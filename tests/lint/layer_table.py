@@ -34,6 +34,8 @@ EDGES = {
     # Linked into tests of anything: as little as possible, and its own sockets instead of Asio.
     "client/faultproxy": ("shared/base", "shared/config"),
     "client/embed": TRAINING + ("client", "client/agent", "shared/net"),
+    # The library's own program sees it as every application does.
+    "client/cli": GROUND + ("crypto",),
     "aggregator": CORE_BELOW,
     "aggregator/server": CORE_BELOW + ("aggregator", "aggregator/dashboard", "shared/net"),
     "aggregator/dashboard": ("shared/base",),
@@ -43,7 +45,7 @@ EDGES = {
 FREE = ("tests", "benchmarks", "examples")
 DRIVERS = r"client/agent/|client/embed/|aggregator/server/"
 NOBODY = r"(?!)"
-MAINS = r"(?:client/agent|client/faultproxy|aggregator/server|simulator)/main\.cc$"
+MAINS = r"(?:client/cli|client/faultproxy|aggregator/server|simulator)/main\.cc$"
 
 # (what, pattern of the include, pattern of the files that may have it); the first row that fits decides
 THIRD_PARTY = (
@@ -52,7 +54,7 @@ THIRD_PARTY = (
     ("the body of Boost.JSON", r"boost/json/src\.hpp$", r"shared/model/[^/]*\.cc$"),
     ("Beast", r"boost/beast\b", r"aggregator/server/"),
     ("Asio", r"boost/asio\b", r"shared/net/|" + DRIVERS),
-    ("Boost.JSON", r"boost/json\b", r"shared/(?:model|data)/.*\.cc$|" + DRIVERS),
+    ("Boost.JSON", r"boost/json\b", r"shared/(?:model|data)/.*\.cc$|client/cli/|" + DRIVERS),
     ("other parts of Boost", r"boost/", r"shared/net/|" + DRIVERS),
     ("protobuf", r"google/protobuf/|.*\.pb\.h$", r"shared/wire/.*\.cc$"),
     ("toml++", r"toml\+\+/|toml\.hpp$", r"shared/config/.*\.cc$"),
@@ -62,8 +64,8 @@ THIRD_PARTY = (
     ("OpenSSL", r"openssl/", r"crypto/|shared/net/|shared/base/sha256\.cc$"),
     ("SQLite", r"sqlite3(?:ext)?\.h$", r"aggregator/store/|simulator/run_db(?:_sql|_reader)?\.(?:cc|h)$"),
     ("CLI11", r"CLI/", MAINS),
-    ("spdlog", r"spdlog/", r"shared/base/log\.cc$"),
-    ("the interface for applications", r"skep/", r"client/embed/"),
+    ("spdlog", r"spdlog/", r"shared/base/log_stderr\.cc$"),
+    ("the interface for applications", r"skep/", r"client/(?:embed|cli)/"),
     ("fmt", r"fmt/", r"(?!kernels/cuda/|kernels/body/)"),
     ("Catch2", r"catch2/", r"tests/support/"),
     ("sockets", r"(?:sys/(?:socket|un|epoll)|netinet/.*|netdb|net/.*)\.h$", r"shared/net/|client/faultproxy/|" + DRIVERS),

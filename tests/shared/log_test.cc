@@ -19,7 +19,7 @@ struct Lines {
     return {.format = format,
             .level = level,
             .rate = rate,
-            .sink = [this](std::string_view line) { lines.emplace_back(line); },
+            .sink = [this](LogLevel, std::string_view line) { lines.emplace_back(line); },
             .clock = [this] { return now; }};
   }
 };

@@ -65,6 +65,7 @@ Result<std::unique_ptr<Server>> StartServer(const ServerConfig& server, std::vec
 
 LogOptions LoggingOf(const ServerConfig& server) {
   LogOptions options;
+  options.sink = StandardErrorSink();
   options.format = server.log.format == "json" ? LogFormat::kJson : LogFormat::kText;
   options.level = ParseLogLevel(server.log.level).value_or(LogLevel::kInfo);
   options.rate = server.log.rate;

@@ -39,6 +39,9 @@
 #include <utility>
 
 namespace skep {
+// The names of the layer are the application's own: those of a library that is linked statically
+// must not meet them.
+inline namespace app {
 
 using Status = skep_status;             // SKEP_OK, or what else skep.h lists
 using Tensor = skep_tensor;             // name, data, shape, nbytes, dtype, rank
@@ -195,6 +198,112 @@ struct Trainer {
   return {tensor.shape, tensor.rank};
 }
 
+// --- Inside: options as skep.h has them, and what every layer needs ---
+
+namespace detail {
+
+inline std::uint32_t whole(std::chrono::seconds s) {
+  if (s.count() <= 0) return 0;
+  return s.count() > INT64_C(0xFFFFFFFF) ? UINT32_MAX : static_cast<std::uint32_t>(s.count());
+}
+
+inline void check(Status status) {
+  if (status != SKEP_OK) throw Error(status, 0, skep_status_name(status));
+}
+
+// Points into the options that it was made of.
+class PlainOptions {
+ public:
+  explicit PlainOptions(const Options& o) : storage_dir_(o.storage_dir.string()) {
+    skep_options_init(&c_, sizeof c_);
+    c_.join_string = o.join_string.c_str();
+    c_.endpoint = o.endpoint.c_str();
+    c_.population = o.population.c_str();
+    c_.app_version = o.app_version.c_str();
+    c_.policy_json = o.policy_json.c_str();
+    c_.storage_dir = storage_dir_.c_str();
+    c_.proxy = o.proxy.c_str();
+    c_.log_level = o.log_level;
+    c_.require_charging = o.eligibility.charging;
+    c_.require_idle = o.eligibility.idle;
+    c_.require_unmetered = o.eligibility.unmetered;
+    c_.min_battery = o.eligibility.min_battery;
+    c_.device = o.limits.device.c_str();
+    c_.max_threads = o.limits.threads;
+    c_.max_cpu = o.limits.cpu;
+    c_.max_memory = o.limits.memory;
+    c_.max_storage = o.limits.storage;
+    c_.max_bytes_per_day = o.limits.bytes_per_day;
+    c_.max_seconds_per_run = whole(o.limits.per_run);
+    c_.min_seconds_between_runs = whole(o.limits.between_runs);
+  }
+  PlainOptions(const PlainOptions&) = delete;
+  PlainOptions& operator=(const PlainOptions&) = delete;
+  [[nodiscard]] const skep_options* get() const { return &c_; }
+
+ private:
+  std::string storage_dir_;
+  skep_options c_{};
+};
+
+// A text of unknown length, as the ..._json calls give it.
+template <class Get>
+[[nodiscard]] std::string text_of(Get&& get) {
+  std::string text;
+  std::size_t size = 0;
+  Status status = get(text.data(), &size);
+  while (status == SKEP_E_BUFFER) {  // the text may have grown since it was measured
+    text.resize(size);
+    status = get(text.data(), &size);
+  }
+  check(status);
+  text.resize(size);
+  return text;
+}
+
+using GetOfFolder = Status (*)(const skep_options*, char*, std::size_t*, skep_outcome*);
+[[nodiscard]] inline std::string text_of_folder(GetOfFolder get, const Options& options) {
+  const PlainOptions c(options);
+  skep_outcome why_not{};
+  why_not.struct_size = sizeof why_not;
+  return text_of([&](char* buf, std::size_t* len) {
+    const Status status = get(c.get(), buf, len, &why_not);
+    if (status < 0 && status != SKEP_E_BUFFER) throw Error(status, why_not.code, why_not.message);
+    return status;
+  });
+}
+
+}  // namespace detail
+
+// --- Looking at a folder, without a client -------------------------------------------------------
+
+// What Client::status_json and history_json say of options.storage_dir; a client may be at work in
+// it. Throw Error: SKEP_E_STORAGE where it is no folder of a client's.
+[[nodiscard]] inline std::string status_json(const Options& options) {
+  return detail::text_of_folder(&skep_status_json, options);
+}
+[[nodiscard]] inline std::string history_json(const Options& options) {
+  return detail::text_of_folder(&skep_history_json, options);
+}
+
+// One step of a diagnosis.
+struct Step {
+  std::string name{};
+  int code = 0;          // the nnnn of SKEP-nnnn, or 0: it is well
+  std::string found{};   // what was found
+  std::string advice{};  // what to do, or empty
+};
+// Tries what a check-in needs, up to the first step that fails, and tells of each as it is done.
+// Contributes nothing. The status of the last step.
+inline Status diagnose(const Options& options, const std::function<void(const Step&)>& tell) {
+  const detail::PlainOptions c(options);
+  const auto step = [](void* user, const char* name, std::int32_t code, const char* found,
+                       const char* advice) {
+    (*static_cast<const std::function<void(const Step&)>*>(user))({name, code, found, advice});
+  };
+  return skep_diagnose(c.get(), step, const_cast<std::function<void(const Step&)>*>(&tell));
+}
+
 // --- Client --------------------------------------------------------------------------------------
 
 // One enrolled device. Movable, not copyable; a moved-from client can only be destroyed or assigned
@@ -232,24 +341,33 @@ class Client {
     hook(&skep_client_on_log, state_->log, std::move(f), &State::on_log);
   }
 
+  // Enrols now instead of at the first run; SKEP_OK also if the device is enrolled already. The
+  // operator sees `name` beside the device.
+  Outcome enrol(const std::string& name = {}) {
+    skep_outcome outcome{};
+    outcome.struct_size = sizeof outcome;
+    skep_client_enrol(state_->handle, name.c_str(), &outcome);
+    return convert(outcome);
+  }
+
   // One check-in on this thread, for at most `budget`; from WorkManager, BGTaskScheduler, a timer.
   // Does not throw what the run came to.
   Outcome run_once(std::chrono::seconds budget = std::chrono::minutes{10}) {
     skep_outcome outcome{};
     outcome.struct_size = sizeof outcome;
-    skep_client_run_once(state_->handle, whole(budget), &outcome);
+    skep_client_run_once(state_->handle, detail::whole(budget), &outcome);
     return convert(outcome);
   }
 
   // A thread of the library's that checks in again and again, until stop(). For services.
-  void start() { check(skep_client_start(state_->handle)); }
+  void start() { detail::check(skep_client_start(state_->handle)); }
   void stop() noexcept { skep_client_stop(state_->handle); }
 
   // Ends the run that is on, which comes to SKEP_CANCELLED. Any thread, also in a callback.
   void cancel() noexcept { skep_client_cancel(state_->handle); }
 
   // Withdraws: wipes keys, cache and history. Afterwards the client can only be destroyed.
-  void forget() { check(skep_client_forget(state_->handle)); }
+  void forget() { detail::check(skep_client_forget(state_->handle)); }
 
   // One JSON object each: contributions, newest first / enrolment, next check-in, last outcome.
   [[nodiscard]] std::string history_json() const { return json(&skep_client_history_json); }
@@ -345,30 +463,7 @@ class Client {
   };
 
   void open(const Options& o) {
-    const std::string storage_dir = o.storage_dir.string();
-    skep_options c{};
-    skep_options_init(&c, sizeof c);
-    c.join_string = o.join_string.c_str();
-    c.endpoint = o.endpoint.c_str();
-    c.population = o.population.c_str();
-    c.app_version = o.app_version.c_str();
-    c.policy_json = o.policy_json.c_str();
-    c.storage_dir = storage_dir.c_str();
-    c.proxy = o.proxy.c_str();
-    c.log_level = o.log_level;
-    c.require_charging = o.eligibility.charging;
-    c.require_idle = o.eligibility.idle;
-    c.require_unmetered = o.eligibility.unmetered;
-    c.min_battery = o.eligibility.min_battery;
-    c.device = o.limits.device.c_str();
-    c.max_threads = o.limits.threads;
-    c.max_cpu = o.limits.cpu;
-    c.max_memory = o.limits.memory;
-    c.max_storage = o.limits.storage;
-    c.max_bytes_per_day = o.limits.bytes_per_day;
-    c.max_seconds_per_run = whole(o.limits.per_run);
-    c.min_seconds_between_runs = whole(o.limits.between_runs);
-
+    const detail::PlainOptions c(o);
     State& s = *state_;
     const skep_data_source data{sizeof data, 0, &s, &State::count, &State::rewind, &State::next};
     const std::uint32_t can = s.trainer ? s.trainer->capabilities() : 0;
@@ -376,37 +471,23 @@ class Client {
     skep_outcome why_not{};
     why_not.struct_size = sizeof why_not;
     const Status status =
-        skep_client_new(&c, &data, s.trainer ? &trainer : nullptr, &s.handle, &why_not);
+        skep_client_new(c.get(), &data, s.trainer ? &trainer : nullptr, &s.handle, &why_not);
     if (status != SKEP_OK) throw Error(status, why_not.code, why_not.message);
   }
 
   template <class Set, class F, class Trampoline>
   void hook(Set set, F& slot, F f, Trampoline trampoline) {
-    check(set(state_->handle, nullptr, nullptr));  // during a run the old function must stay
+    detail::check(
+        set(state_->handle, nullptr, nullptr));  // during a run the old function must stay
     slot = std::move(f);
-    if (slot) check(set(state_->handle, trampoline, state_.get()));
+    if (slot) detail::check(set(state_->handle, trampoline, state_.get()));
   }
 
   [[nodiscard]] std::string json(Status (*get)(const skep_client*, char*, std::size_t*)) const {
-    std::string text;
-    std::size_t size = 0;
-    Status status = get(state_->handle, text.data(), &size);
-    while (status == SKEP_E_BUFFER) {  // the text may have grown since it was measured
-      text.resize(size);
-      status = get(state_->handle, text.data(), &size);
-    }
-    check(status);
-    text.resize(size);
-    return text;
+    return detail::text_of(
+        [&](char* buf, std::size_t* len) { return get(state_->handle, buf, len); });
   }
 
-  static void check(Status status) {
-    if (status != SKEP_OK) throw Error(status, 0, skep_status_name(status));
-  }
-  static std::uint32_t whole(std::chrono::seconds s) {
-    if (s.count() <= 0) return 0;
-    return s.count() > INT64_C(0xFFFFFFFF) ? UINT32_MAX : static_cast<std::uint32_t>(s.count());
-  }
   static Outcome convert(const skep_outcome& o) {
     return {o.status,   o.code,         std::chrono::seconds{o.retry_after_s},
             o.round,    o.num_examples, o.bytes_down,
@@ -416,4 +497,5 @@ class Client {
   std::unique_ptr<State> state_;
 };
 
+}  // namespace app
 }  // namespace skep

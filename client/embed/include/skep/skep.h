@@ -28,7 +28,8 @@
 //   may come from any thread at any time, though not from a signal handler. Clients are
 //   independent of each other. There is no global state, and nothing to initialise.
 // - Callbacks run on the thread that called skep_client_run_once, or on the thread of
-//   skep_client_start, never two of a client at once, and no lock is held meanwhile. A callback
+//   skep_client_start, never two of a client at once, and no lock is held meanwhile. Only
+//   skep_task_check, _rewind and _next may call others while they are in one. A callback
 //   may call skep_task_... with its task, skep_client_cancel and the ..._json calls, and nothing
 //   else of its client. It must return in the ordinary way: no longjmp, no C++ exception.
 // - Manners. No call exits the process, installs a signal handler, writes to stdout or stderr, or
@@ -120,11 +121,13 @@ enum {
 typedef struct skep_batch {
   uint32_t struct_size;         // in, set by whoever asks for the batch
   skep_dtype x_dtype;           // F32, F16, U8 (read as value / 255) or I32 (token ids)
-  skep_dtype y_dtype;           // I64: classes 0 ... k-1 in the plan's order; F32: numbers
+  skep_dtype y_dtype;           // I64: classes 0 ... k-1 in the plan's order, or -1 for a place of
+                                // a sequence that does not count; F32: numbers
   uint32_t reserved;            // 0
   const void* x;                // rows * x_cols elements
   const void* y;                // rows * y_cols elements
-  const float* example_weight;  // rows elements; NULL means 1.0 each
+  const float* example_weight;  // rows elements; NULL means 1.0 each, as the library's own training
+                                // demands
   size_t rows;                  // 1 ... max_rows; 0 ends the epoch
   size_t x_cols;                // constant over a task
   size_t y_cols;                // constant over a task; 1 for classes
@@ -225,7 +228,8 @@ typedef struct skep_options {
   uint64_t max_bytes_per_day;    // both directions, per UTC day [64 MiB; at least 1 MiB]
   uint32_t max_seconds_per_run;  // [600; 10 ... 21600]
   uint32_t min_seconds_between_runs;  // after a contribution [900; 0 ... 2592000]
-  const char* device;  // "auto", "cpu" or "cuda:N" for the library's own training ["auto"]
+  const char* device;  // "auto", "cpu" or "cuda:N" for the library's own training ["auto"];
+                       // "cpu:avx2" and so on repeat results on processors that differ
   const char* proxy;   // "http://HOST:PORT" with HTTP CONNECT; optional. Variables of the
                        // environment are not read.
 } skep_options;
@@ -286,6 +290,26 @@ SKEP_API const char* skep_status_name(skep_status status);
 // What SKEP-nnnn means and what to do about it, NULL if there is no such. Static. Any thread.
 SKEP_API const char* skep_explain(int32_t code);
 
+// --- Looking at a folder, without a client -------------------------------------------------------
+//
+// For tools. A client, of this process or of another one, may be at work in the folder meanwhile.
+
+// What skep_client_status_json and skep_client_history_json say, with their rules for buf and len.
+// `why_not` may be NULL. SKEP_E_STORAGE: storage_dir is no folder of a client's, or not to be read.
+SKEP_API skep_status skep_status_json(const skep_options* options, char* buf, size_t* len,
+                                      skep_outcome* why_not);
+SKEP_API skep_status skep_history_json(const skep_options* options, char* buf, size_t* len,
+                                       skep_outcome* why_not);
+
+// Told of each step of a diagnosis: its name, SKEP-nnnn or 0, what was found, and what to do about
+// it or "".
+typedef void (*skep_step_fn)(void* user, const char* name, int32_t code, const char* found,
+                             const char* advice);
+// Tries what a check-in needs, one step after the other up to the first that fails: folder, disk,
+// clock, proxy, name, tcp, tls, certificate, device, eligibility. Contributes nothing. Returns the
+// status of the last step.
+SKEP_API skep_status skep_diagnose(const skep_options* options, skep_step_fn fn, void* user);
+
 // --- A client ------------------------------------------------------------------------------------
 
 // Sets every option to its default, and struct_size. `size` is sizeof(skep_options) as the caller
@@ -312,6 +336,12 @@ SKEP_API skep_status skep_client_on_device_state(skep_client* client, skep_state
 SKEP_API skep_status skep_client_on_progress(skep_client* client, skep_progress_fn fn, void* user);
 SKEP_API skep_status skep_client_on_outcome(skep_client* client, skep_outcome_fn fn, void* user);
 SKEP_API skep_status skep_client_on_log(skep_client* client, skep_log_fn fn, void* user);
+
+// Enrols now, by the join string, instead of at the first run: for an application that wants to
+// tell its user at once. `name` may be NULL; the operator sees it beside the device. SKEP_OK also
+// if the device is enrolled already.
+SKEP_API skep_status skep_client_enrol(skep_client* client, const char* name,
+                                       skep_outcome* outcome);
 
 // One check-in, on this thread, for at most `budget_s` seconds and max_seconds_per_run. For
 // WorkManager, BGTaskScheduler, a timer. Survives being killed: the next run goes on with what was
