@@ -73,10 +73,12 @@ Status CheckExamples(const TrainingPlan& plan, std::span<const std::uint32_t> ro
                      const std::int32_t* y) {
   const std::size_t labels = plan.model.positions();
   const std::int32_t classes = plan.Classes();
+  const bool is_sequence = labels > 1 || plan.model.input_symbols() > 0;
   for (std::size_t i = 0; i < rows.size() * labels; ++i) {
     const bool is_known = y[i] >= 0 && y[i] < classes;
-    // A sequence may have places that do not count; an example of one label has to have it.
-    if (is_known || (labels > 1 && y[i] == kernels::kNoLabel)) continue;
+    // A sequence may have places that do not count, be it of one place; other examples have a
+    // label.
+    if (is_known || (is_sequence && y[i] == kernels::kNoLabel)) continue;
     return Unsuitable("the class of row " + std::to_string(rows[i / labels]) +
                       " is not in the plan");
   }

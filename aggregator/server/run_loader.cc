@@ -262,7 +262,11 @@ config::Validated<PreparedRun> PrepareRun(const StartRequest& request,
   if (!problems.empty()) return problems;
   MakePathsAbsolute(loaded.effective, request.folder);
   Result<PreparedRun> run = Build(loaded, std::move(source).value(), population, means);
-  if (!run) return Refuse(std::move(run).error());
+  if (!run) {
+    return std::vector{config::ProblemOf(
+        run.error(), loaded.effective,
+        {"model.layers", "model.hidden", "model.architecture", "data.format", "data.path"})};
+  }
   return std::move(run).value();
 }
 

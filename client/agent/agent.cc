@@ -57,8 +57,8 @@ Agent::Agent(AgentSettings settings, Storage& storage, Identity& identity, State
       loop_(loop),
       host_(host),
       log_(log),
-      part_(storage, settings_.caps.storage / 2),
-      device_(identity, part_, [&loop] { return loop.Clock().wall; }) {}
+      cache_(storage, settings_.caps.storage / 2),
+      device_(identity, cache_, [&loop] { return loop.Clock().wall; }) {}
 
 Agent::~Agent() {
   if (network_.joinable()) network_.join();
@@ -310,7 +310,7 @@ void Agent::Take(wire::Message message) {
   if (download_ && !outcome_ && session_->state() != client::SessionState::kDownloading) {
     const std::uint32_t transfer_id = download_->transfer_id;
     download_.reset();
-    part_.Drop();
+    cache_.DropParts();
     DropUnwanted(transfer_id);
   }
 }
@@ -347,18 +347,20 @@ Status Agent::OnChunk(BytesView payload) {
 void Agent::FinishDownload() {
   Download done = std::move(*download_);
   download_.reset();
-  part_.Drop();
   const client::Body model{std::make_shared<const Bytes>(std::move(done.bytes)),
                            done.hash.Finish()};
-  device_.Keep(model);
+  if (model.sha256 == done.model) {
+    cache_.Complete(model.sha256, *model.bytes);
+    device_.Keep(model);
+  }
   Feed(client::ModelArrived{done.transfer_id, model});
 }
 
 // The rest may come on another connection.
 void Agent::KeepDownload() {
   if (!download_ || download_->bytes.size() == download_->kept) return;
-  part_.Append(download_->model, download_->kept,
-               BytesView(download_->bytes).subspan(download_->kept));
+  cache_.Append(download_->model, download_->kept,
+                BytesView(download_->bytes).subspan(download_->kept));
   download_->kept = download_->bytes.size();
 }
 

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/agent/blob_cache.h"
 #include "client/agent/caller.h"
 #include "client/agent/device.h"
 #include "client/agent/history.h"
@@ -198,7 +199,7 @@ class Agent final : public LinkEvents {
   void Ask(OfferedTask task);
   void OnAnswer(const Answer& answer);
   [[nodiscard]] std::optional<Error> Refusal(const wire::Manifest& manifest,
-                                             const Conditions& conditions) const;
+                                             const Conditions& conditions);
   [[nodiscard]] Trained Work(Job& job);
   [[nodiscard]] Status FetchPrivate(Job& job, std::vector<std::string>& damaged);
   [[nodiscard]] Status StoreWork(const Job& job, const client::PendingUpdate& update);
@@ -213,7 +214,7 @@ class Agent final : public LinkEvents {
   Host& host_;
   Log& log_;
   Caller caller_;
-  ModelPart part_;
+  BlobCache cache_;
   AgentDevice device_;
   net::TlsContext::Shared tls_;
   std::optional<client::Session> session_;

@@ -83,7 +83,7 @@ void Agent::Do(client::ReceiveBody& body) {
                              .told = loop_.Clock().steady});
   if (body.offset > 0) {
     // Should it be shorter by now, the whole has another hash and is asked for again.
-    download_->bytes = part_.Load(body.sha256);
+    download_->bytes = cache_.Load(body.sha256);
     download_->hash.Update(download_->bytes);
     download_->kept = download_->bytes.size();
   }

@@ -65,6 +65,7 @@ bool Agent::AsksHost(const wire::Message& message) {
   if (Sha256::Of(reply->plan) != reply->plan_sha256) return false;
   Result<wire::Plan> plan = wire::DecodePlan(reply->plan);
   if (!plan.has_value()) return false;
+  cache_.Complete(reply->plan_sha256, reply->plan);
   Ask({offered_.manifest, offered_.client,
        std::make_shared<const wire::Plan>(std::move(plan).value())});
   return true;
@@ -99,19 +100,23 @@ void Agent::OnAnswer(const Answer& answer) {
 }
 
 // What the device says about an offer before the session judges it.
-std::optional<Error> Agent::Refusal(const wire::Manifest& manifest,
-                                    const Conditions& conditions) const {
+std::optional<Error> Agent::Refusal(const wire::Manifest& manifest, const Conditions& conditions) {
   const Now now = loop_.Clock();
   Status fit = CheckEligible(settings_.eligibility, conditions);
   if (!fit.has_value()) return std::move(fit).error();
   const auto rest = std::chrono::duration_cast<Milliseconds>(settings_.caps.between_runs);
-  if (now.wall < last_work_ + static_cast<WallMs>(rest.count())) {
+  // A time in the future is one of a clock that was set back since.
+  const bool is_early =
+      last_work_ <= now.wall && now.wall < last_work_ + static_cast<WallMs>(rest.count());
+  if (is_early) {
     return Error{7409, "the last contribution was less than limits.between_runs ago", ""};
   }
   const bool is_training = manifest.kind == wire::TaskKind::kTrain;
   const std::uint64_t needed = manifest.model_bytes * (is_training ? 2 : 1);
   fit = CheckDayTraffic(state_.today, needed, settings_.caps.bytes_per_day, now.wall);
   if (!fit.has_value()) return std::move(fit).error();
+  // What can come again goes first.
+  if (storage_.BytesUsed() + needed > settings_.caps.storage) cache_.ShrinkTo(0);
   if (storage_.BytesUsed() + needed > settings_.caps.storage ||
       storage_.BytesFree() < needed + needed / 8) {
     return Error{7405, "no room on disk for the update", "free space, or raise limits.storage"};

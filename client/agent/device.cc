@@ -2,6 +2,7 @@
 
 #include "crypto/csprng.h"
 #include "shared/base/check.h"
+#include "shared/wire/codec.h"
 
 namespace skep::agent {
 namespace {
@@ -38,8 +39,15 @@ double AgentDevice::Uniform() {
   return static_cast<double>(*step) / static_cast<double>(kSteps);
 }
 
+// What is damaged on disk is removed and comes again.
 std::shared_ptr<const wire::Plan> AgentDevice::CachedPlan(const Hash32& sha256) {
-  return sha256 == plan_hash_ ? plan_ : nullptr;
+  if (sha256 == plan_hash_) return plan_;
+  const Result<std::optional<Bytes>> found = cache_.Find(sha256);
+  if (!found.has_value() || !found->has_value()) return nullptr;
+  Result<wire::Plan> plan = wire::DecodePlan(**found);
+  if (!plan.has_value()) return nullptr;
+  KeepPlan(sha256, std::make_shared<const wire::Plan>(std::move(plan).value()));
+  return plan_;
 }
 
 void AgentDevice::KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Plan> plan) {
@@ -48,7 +56,10 @@ void AgentDevice::KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Pla
 }
 
 std::optional<client::Body> AgentDevice::CachedModel(const Hash32& sha256) {
-  if (!model_ || model_->sha256 != sha256) return std::nullopt;
+  if (model_ && model_->sha256 == sha256) return model_;
+  Result<std::optional<Bytes>> found = cache_.Find(sha256);
+  if (!found.has_value() || !found->has_value()) return std::nullopt;
+  model_ = client::Body{std::make_shared<const Bytes>(std::move(**found)), sha256};
   return model_;
 }
 

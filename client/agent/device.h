@@ -1,25 +1,25 @@
 // AgentDevice: what a Session asks of a real device: keys, data, and unpredictable numbers.
 //
-// Keeps the last plan and the last model while they are of use. What the application knows takes
-// long to find out, so it is put here before the session asks (agent.h). The agent's thread.
-// Source: Skep protocol 1.0, section 6.2.
+// Keeps the last plan and the last model while they are of use, and finds earlier ones on disk.
+// What the application knows takes long to find out, so it is put here before the session asks
+// (agent.h). The agent's thread. Source: Skep protocol 1.0, section 6.2.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "client/agent/blob_cache.h"
 #include "client/agent/identity.h"
-#include "client/agent/model_part.h"
 #include "client/session.h"
 
 namespace skep::agent {
 
 class AgentDevice final : public client::Device {
  public:
-  // `identity` and `part` outlive the device; `clock` tells the wall time.
-  AgentDevice(const Identity& identity, ModelPart& part, std::function<WallMs()> clock)
-      : identity_(identity), part_(part), clock_(std::move(clock)) {}
+  // `identity` and `cache` outlive the device; `clock` tells the wall time.
+  AgentDevice(const Identity& identity, BlobCache& cache, std::function<WallMs()> clock)
+      : identity_(identity), cache_(cache), clock_(std::move(clock)) {}
 
   // How many examples there are for the task that is offered; or why there are none.
   void Give(Result<std::uint32_t> examples) { examples_ = std::move(examples); }
@@ -37,12 +37,12 @@ class AgentDevice final : public client::Device {
   [[nodiscard]] std::shared_ptr<const wire::Plan> CachedPlan(const Hash32& sha256) override;
   void KeepPlan(const Hash32& sha256, std::shared_ptr<const wire::Plan> plan) override;
   [[nodiscard]] std::optional<client::Body> CachedModel(const Hash32& sha256) override;
-  [[nodiscard]] std::uint64_t HeldOf(const Hash32& model) override { return part_.Held(model); }
-  void DropHeld(const Hash32&) override { part_.Drop(); }
+  [[nodiscard]] std::uint64_t HeldOf(const Hash32& model) override { return cache_.Held(model); }
+  void DropHeld(const Hash32&) override { cache_.DropParts(); }
 
  private:
   const Identity& identity_;
-  ModelPart& part_;
+  BlobCache& cache_;
   std::function<WallMs()> clock_;
   Result<std::uint32_t> examples_ = Error{7402, "nobody was asked", ""};
   std::optional<Error> refusal_;

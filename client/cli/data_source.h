@@ -1,7 +1,8 @@
 // FileSource: the data of client.toml as the library wants them: by task, in epochs and batches.
 //
 // Reads them when a task is offered, by the plan's specification, and keeps them for tasks with the
-// same one. Called by the library, on the thread of the run; throws nothing. Source: Skep client library, section 6.
+// same one. Called by the library, on the thread of the run; throws nothing. Source: Skep client
+// library, section 6.
 #pragma once
 
 #include <skep/skep.h>

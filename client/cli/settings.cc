@@ -67,7 +67,8 @@ Error ErrorOf(const skep_outcome& outcome) {
   // A message that is followed by advice has it already.
   const std::string message = outcome.message;
   const std::size_t cut = message.find("; ");
-  if (cut != std::string::npos) return {outcome.code, message.substr(0, cut), message.substr(cut + 2)};
+  if (cut != std::string::npos)
+    return {outcome.code, message.substr(0, cut), message.substr(cut + 2)};
   return {outcome.code, message, known == nullptr ? "" : std::string(known->remedy)};
 }
 
@@ -94,20 +95,21 @@ Status CheckEnrolled(ClientOptions& options) {
     return Error{why.at("code").to_number<int>(), std::string(why.at("message").as_string()),
                  std::string(why.at("advice").as_string())};
   }
-  return Error{4004, std::string(report.at("storage_dir").as_string()) +
-                         ": this device is not enrolled",
+  return Error{4004,
+               std::string(report.at("storage_dir").as_string()) + ": this device is not enrolled",
                "skep-client join --join-file FILE"};
 }
 
 skep_data_source NoData() {
-  return {.struct_size = sizeof(skep_data_source),
-          .reserved = 0,
-          .user = nullptr,
-          .count = [](void*, const skep_task*) { return std::int64_t{0}; },
-          .rewind = [](void*, const skep_task*, std::uint64_t) -> skep_status { return SKEP_E_DATA; },
-          .next = [](void*, const skep_task*, std::size_t, skep_batch*) -> skep_status {
-            return SKEP_E_DATA;
-          }};
+  return {
+      .struct_size = sizeof(skep_data_source),
+      .reserved = 0,
+      .user = nullptr,
+      .count = [](void*, const skep_task*) { return std::int64_t{0}; },
+      .rewind = [](void*, const skep_task*, std::uint64_t) -> skep_status { return SKEP_E_DATA; },
+      .next = [](void*, const skep_task*, std::size_t, skep_batch*) -> skep_status {
+        return SKEP_E_DATA;
+      }};
 }
 
 Result<ClientPtr> OpenClient(ClientOptions& options, const skep_data_source& data) {

@@ -116,8 +116,8 @@ const wire::Param* FindParam(const skep_task& task, std::string_view key) {
   return nullptr;
 }
 
-// Texts of the catalogue live as long as the process: made once, never freed, so that nothing has to
-// be done when a process ends.
+// Texts of the catalogue live as long as the process: made once, never freed, so that nothing has
+// to be done when a process ends.
 const char* ExplainText(int code) {
   static auto* const mutex = new std::mutex;
   static auto* const texts = new std::map<int, std::string>;
@@ -284,7 +284,7 @@ skep_status skep_diagnose(const skep_options* options, skep_step_fn fn, void* us
 
 int32_t skep_task_kind(const skep_task* task) {
   return task->offered.manifest.kind == skep::wire::TaskKind::kEvaluate ? SKEP_TASK_EVALUATE
-                                                                         : SKEP_TASK_TRAIN;
+                                                                        : SKEP_TASK_TRAIN;
 }
 
 const char* skep_task_id(const skep_task* task) {
@@ -367,7 +367,8 @@ skep_status skep_task_metric(skep_task* task, const char* name, double value) {
 void skep_task_fail(const skep_task* task, const char* local_message) {
   constexpr std::size_t kLongest = 1024;
   static_cast<void>(Guarded([&]() -> skep_status {
-    if (local_message != nullptr) task->failure.assign(local_message, ::strnlen(local_message, kLongest));
+    if (local_message != nullptr)
+      task->failure.assign(local_message, ::strnlen(local_message, kLongest));
     return SKEP_OK;
   }));
 }

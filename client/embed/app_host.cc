@@ -117,9 +117,8 @@ agent::Conditions AppHost::AskForState() {
   if (state.battery_level >= 0) conditions.battery = double{state.battery_level};
   // A machine without a battery meets the conditions on power, also if the application knows
   // nothing.
-  conditions.has_battery = conditions.is_charging || conditions.battery
-                               ? true
-                               : agent::ProbeConditions().has_battery;
+  conditions.has_battery =
+      conditions.is_charging || conditions.battery ? true : agent::ProbeConditions().has_battery;
   return conditions;
 }
 
@@ -147,8 +146,10 @@ Result<std::size_t> AppHost::CountRows(const skep_task& task) {
   });
   if (status == SKEP_OK && rows >= 0) return static_cast<std::size_t>(rows);
   TellFailure(task);
-  const auto said = status != SKEP_OK ? status : static_cast<skep_status>(std::max<std::int64_t>(
-                                                     rows, std::numeric_limits<int>::min()));
+  const auto said =
+      status != SKEP_OK
+          ? status
+          : static_cast<skep_status>(std::max<std::int64_t>(rows, std::numeric_limits<int>::min()));
   if (said == SKEP_E_MEMORY) return Error{7404, "no memory to read the examples", ""};
   return Error{7414, "the data source says that its data do not suit the plan",
                "skep_task_fail says why, at log level debug"};
@@ -208,8 +209,8 @@ agent::Worked AppHost::Work(const client::StartTraining& start, client::BatchGat
 
 void AppHost::WorkBuiltIn(const client::StartTraining& start, skep_task& task, AppSource& source,
                           agent::Worked& worked) {
-  worked.update = client::RunTaskFrom(start, source, built_in_->Get(), scratch_, task.gate,
-                                      &worked.report);
+  worked.update =
+      client::RunTaskFrom(start, source, built_in_->Get(), scratch_, task.gate, &worked.report);
   worked.device_failure = built_in_->TakeFailure();
   worked.is_device_required = built_in_->device().is_required;
 }

@@ -85,8 +85,8 @@ Status AppSource::Failed(skep_status status) const {
 Status AppSource::Rewind(std::uint64_t seed) {
   SKEP_TRY(task_.Check());
   row_ = 0;
-  const skep_status status = CallApp(
-      SKEP_E_DATA, [&] { return functions_.rewind(functions_.user, &task_, seed); });
+  const skep_status status =
+      CallApp(SKEP_E_DATA, [&] { return functions_.rewind(functions_.user, &task_, seed); });
   return status == SKEP_OK ? Ok() : Failed(status);
 }
 
@@ -149,7 +149,8 @@ Status AppSource::CheckLabels(const skep_batch& batch) const {
     const std::int64_t label = ClassOf(batch, at);
     if (label >= 0 && label < plan_.Classes()) continue;
     // A sequence may have places that do not count.
-    if (batch.y_cols > 1 && label == kernels::kNoLabel) continue;
+    if ((batch.y_cols > 1 || plan_.model.input_symbols() > 0) && label == kernels::kNoLabel)
+      continue;
     return Error{7103,
                  fmt::format("row {}: a label that is none of the {} classes",
                              row_ + at / batch.y_cols, plan_.Classes()),
@@ -162,8 +163,8 @@ Result<skep_batch> AppSource::NextBatch(std::size_t most) {
   SKEP_TRY(task_.Check());
   skep_batch batch{};
   batch.struct_size = sizeof batch;
-  const skep_status status = CallApp(
-      SKEP_E_DATA, [&] { return functions_.next(functions_.user, &task_, most, &batch); });
+  const skep_status status =
+      CallApp(SKEP_E_DATA, [&] { return functions_.next(functions_.user, &task_, most, &batch); });
   if (status != SKEP_OK) return Failed(status).error();
   if (batch.rows == 0) return batch;
   SKEP_TRY(CheckShape(batch, most));

@@ -91,8 +91,7 @@ Result<std::unique_ptr<Client>> Client::Open(Options options, const skep_data_so
                                              const skep_trainer* trainer) {
   SKEP_TRY(CheckJoinString(options));
   SKEP_ASSIGN(agent::Storage storage, agent::Storage::Create(options.storage_dir));
-  std::unique_ptr<Client> client(
-      new Client(std::move(options), std::move(storage), data, trainer));
+  std::unique_ptr<Client> client(new Client(std::move(options), std::move(storage), data, trainer));
   SKEP_TRY(client->Load());
   return client;
 }
@@ -250,8 +249,8 @@ skep::Status Client::Join(const std::string& name) {
   }
   if (!identity.has_value()) return std::move(identity).error();
   identity_.emplace(std::move(identity).value());
-  crypto::Wipe({reinterpret_cast<std::uint8_t*>(options_.join_string.data()),
-                options_.join_string.size()});
+  crypto::Wipe(
+      {reinterpret_cast<std::uint8_t*>(options_.join_string.data()), options_.join_string.size()});
   options_.join_string.clear();
   log_.Info("joined as device " + identity_->device.Hex().substr(0, 6));
   return Ok();

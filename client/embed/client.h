@@ -104,7 +104,7 @@ class Client {
   bool is_cancelled_ = false;
   bool is_stopping_ = false;
   bool is_forgotten_ = false;
-  agent::Agent* agent_ = nullptr;   // that is at work
+  agent::Agent* agent_ = nullptr;     // that is at work
   agent::Loop* enrolling_ = nullptr;  // likewise
   std::optional<skep_outcome> last_;
   std::thread thread_;

@@ -75,16 +75,15 @@ void AddEligibility(const Options& options, json::object& status) {
 
 std::string TrainsOn(const Options& options) {
   const Result<kernels::DeviceChoice> choice = kernels::ParseDevice(options.device);
-  const Result<kernels::ChosenDevice> chosen =
-      choice.has_value() ? kernels::ChooseDevice(*choice)
-                         : Result<kernels::ChosenDevice>(choice.error());
+  const Result<kernels::ChosenDevice> chosen = choice.has_value()
+                                                   ? kernels::ChooseDevice(*choice)
+                                                   : Result<kernels::ChosenDevice>(choice.error());
   if (chosen.has_value()) return chosen->said;
   return fmt::format("nothing: {} (SKEP-{})", chosen.error().message, chosen.error().code);
 }
 
 std::string StatusJson(const agent::Storage& storage, const Options& options,
-                       const std::optional<skep_outcome>& last,
-                       const std::string& trains_on) {
+                       const std::optional<skep_outcome>& last, const std::string& trains_on) {
   json::object status{{"storage_dir", storage.folder()}, {"enrolled", agent::IsEnrolled(storage)}};
   if (agent::IsEnrolled(storage)) {
     const Result<agent::Identity> identity = agent::LoadIdentity(storage);

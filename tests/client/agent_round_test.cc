@@ -151,6 +151,29 @@ TEST_CASE("the next process goes on with a model that was cut off", "[unit]") {
   CHECK_FALSE(Exists(PartOf(world)));
 }
 
+TEST_CASE("the next process knows the plan and the model of the last one", "[unit]") {
+  AgentWorld world;
+  world.Enrol();
+  world.aggregator.rounds = 2;
+  CHECK(world.RunAgent().code == 0);
+  SECTION("and asks for neither") {
+    CHECK(world.RunToEnd().code == 0);
+    CHECK(world.server.Heard<wire::PlanRequest>().size() == 1);
+    CHECK(world.server.Heard<wire::DownloadRequest>().size() == 1);
+  }
+  SECTION("unless they were damaged meanwhile") {
+    const std::string model =
+        world.StorageFolder() + "/cache/" + Sha256::Of(world.aggregator.model()).Hex();
+    Bytes damaged = ReadFile(model, 1 << 20, 4001).value();
+    damaged[7] ^= 1;
+    REQUIRE(WriteFileAtomically(model, damaged, FileMode::kPrivate).has_value());
+    CHECK(world.RunToEnd().code == 0);
+    CHECK(world.server.Heard<wire::PlanRequest>().size() == 1);
+    CHECK(world.server.Heard<wire::DownloadRequest>().size() == 2);
+  }
+  CHECK(world.aggregator.updates.size() == 2);
+}
+
 TEST_CASE("an upload that is cut goes on where it stopped, with the same id", "[unit]") {
   AgentWorld world;
   world.Enrol();

@@ -198,6 +198,14 @@ TEST_CASE("an example without its one label is refused", "[unit]") {
   CHECK(CodeOf(MakePlan({5}, {"dense 3"}), {values, {0}, {}}) == 7406);
 }
 
+TEST_CASE("a text of one place may have it not count", "[unit]") {
+  const TrainingPlan plan = MakePlan({1}, {"embedding 4 symbols 7", "flatten", "dense 7"});
+  const auto text = Text(8, 1, 7);
+  text->labels[0] = kernels::kNoLabel;
+  std::vector<float> params = Initial(plan);
+  CHECK(Train(plan, {text, {0, 1, 2}, {}}, params).value().examples == 3);
+}
+
 TEST_CASE("batch norm trains on batches of several rows and moves its statistics", "[unit]") {
   const TrainingPlan plan = MakePlan({6}, {"norm batch", "dense 3"});
   std::vector<float> params = Initial(plan);
