@@ -61,31 +61,31 @@ inline App& Of(void* user) {
 }
 
 inline skep_data_source SourceOf(App& app) {
-  return {.struct_size = sizeof(skep_data_source),
-          .reserved = 0,
-          .user = &app,
-          .count = [](void* user, const skep_task* task) -> std::int64_t {
-            App& own = Of(user);
-            return own.count ? own.count(task) : static_cast<std::int64_t>(own.x.size());
-          },
-          .rewind = [](void* user, const skep_task*, std::uint64_t) -> skep_status {
-            Of(user).at = 0;
-            return SKEP_OK;
-          },
-          .next = [](void* user, const skep_task*, std::size_t most,
-                     skep_batch* out) -> skep_status {
-            App& own = Of(user);
-            const std::size_t rows = std::min(most, own.x.size() - own.at);
-            out->x_dtype = SKEP_F32;
-            out->y_dtype = SKEP_I64;
-            out->x = own.x.data() + own.at;
-            out->y = own.y.data() + own.at;
-            out->rows = rows;
-            out->x_cols = 2;
-            out->y_cols = 1;
-            own.at += rows;
-            return own.change ? own.change(*out) : static_cast<skep_status>(SKEP_OK);
-          }};
+  return {
+      .struct_size = sizeof(skep_data_source),
+      .reserved = 0,
+      .user = &app,
+      .count = [](void* user, const skep_task* task) -> std::int64_t {
+        App& own = Of(user);
+        return own.count ? own.count(task) : static_cast<std::int64_t>(own.x.size());
+      },
+      .rewind = [](void* user, const skep_task*, std::uint64_t) -> skep_status {
+        Of(user).at = 0;
+        return SKEP_OK;
+      },
+      .next = [](void* user, const skep_task*, std::size_t most, skep_batch* out) -> skep_status {
+        App& own = Of(user);
+        const std::size_t rows = std::min(most, own.x.size() - own.at);
+        out->x_dtype = SKEP_F32;
+        out->y_dtype = SKEP_I64;
+        out->x = own.x.data() + own.at;
+        out->y = own.y.data() + own.at;
+        out->rows = rows;
+        out->x_cols = 2;
+        out->y_cols = 1;
+        own.at += rows;
+        return own.change ? own.change(*out) : static_cast<skep_status>(SKEP_OK);
+      }};
 }
 
 inline skep_trainer TrainerOf(App& app) {
@@ -135,8 +135,8 @@ class Embedded {
         },
         &app_);
     skep_client_on_outcome(
-        client,
-        [](void* user, const skep_outcome* one) { Of(user).outcomes.push_back(*one); }, &app_);
+        client, [](void* user, const skep_outcome* one) { Of(user).outcomes.push_back(*one); },
+        &app_);
     return SKEP_OK;
   }
   skep_status Run(std::uint32_t budget_s = 60) {

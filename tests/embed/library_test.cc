@@ -2,13 +2,13 @@
 #include <skep/skep.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <stdexcept>
 #include <string>
-#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -20,12 +20,12 @@ namespace skep::embed {
 namespace {
 
 using test::AgentWorld;
-using test::Peer;
 using test::App;
 using test::Device;
 using test::Embedded;
 using test::NoOutcome;
 using test::Of;
+using test::Peer;
 
 TEST_CASE("an application contributes, on its own thread, and hears of it", "[unit]") {
   Device device;
@@ -284,8 +284,7 @@ TEST_CASE("an application's own trainer changes the tensors, and the library the
   CHECK(names.size() == 4);
 }
 
-TEST_CASE("a trainer that fails, uses nothing or leaves no numbers contributes nothing",
-          "[unit]") {
+TEST_CASE("a trainer that fails, uses nothing or leaves no numbers contributes nothing", "[unit]") {
   Device device(true);
   int code = 0;
   SECTION("fails") {
