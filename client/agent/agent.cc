@@ -1,6 +1,7 @@
 #include "client/agent/agent.h"
 
 #include <algorithm>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +23,8 @@ constexpr Nanoseconds kNotEligiblePause = std::chrono::seconds(60);
 // How long open connections may take to say what they have to say.
 constexpr Milliseconds kGoodbye{1500};
 constexpr Milliseconds kShortGoodbye{50};
+constexpr const char* kNoMemory = "no memory left";
+constexpr int kMostTroubles = 1000;  // then it is not short of memory but without
 constexpr WallMs kDayMs = WallMs{24} * 3600 * 1000;
 
 // A model goes to the file of its part in steps of this size, and with what is there when its
@@ -67,17 +70,42 @@ Agent::~Agent() {
 Outcome Agent::Run() {
   try {
     const SignalsBlocked blocked;  // the application's signals go to its own threads
-    network_ = std::thread([this] {
-      Begin();
-      loop_.Run();
-      caller_.Close();
-    });
+    network_ = std::thread([this] { RunLoop(); });
   } catch (const std::system_error&) {
-    return {.code = 9001, .why = "the system has no thread to give"};
+    return {.code = 9002, .why = "the system has no thread to give"};
   }
-  caller_.Run();
+  while (!RunCaller()) continue;
   host_.Rest();
+  if (!outcome_) return {.code = 9002, .why = kNoMemory};
   return *outcome_;
+}
+
+// False: memory is short, and what was to be done is not.
+bool Agent::RunCaller() {
+  try {
+    if (is_short_of_memory_) Cancel();
+    caller_.Run();
+    return true;
+  } catch (const std::bad_alloc&) {
+    is_short_of_memory_ = true;
+    return false;
+  }
+}
+
+// The agent's thread. Without memory it ends as soon as it can; the application lives on.
+void Agent::RunLoop() {
+  bool has_begun = false;
+  for (int troubles = 0; troubles < kMostTroubles; ++troubles) {
+    try {
+      if (troubles > 0) Conclude(9002, kNoMemory);
+      if (!std::exchange(has_begun, true)) Begin();
+      loop_.Run();
+      break;
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
+  }
+  caller_.Close();
 }
 
 void Agent::Cancel() {
@@ -388,15 +416,18 @@ void Agent::OnClosed(const Error& why) {
 }
 
 void Agent::Conclude(int code, std::string why) {
-  if (outcome_) return;
-  if (job_ != nullptr) job_->gate.Stop();
-  CountTraffic();
-  outcome_ = TakeOutcome(code, std::move(why), so_far_.retry_after);
-  KeepDownload();
-  link_.reset();
-  SaveNow();
+  if (!outcome_) {
+    if (job_ != nullptr) job_->gate.Stop();
+    CountTraffic();
+    outcome_ = TakeOutcome(is_short_of_memory_ ? 9002 : code,
+                           is_short_of_memory_ ? kNoMemory : std::move(why), so_far_.retry_after);
+    KeepDownload();
+    link_.reset();
+    SaveNow();
+  }
   // A name that is being looked up cannot be interrupted: nobody waits for it.
   const Milliseconds patience = was_cancelled_ ? kShortGoodbye : kGoodbye;
+  link_.reset();
   loop_.Stop(patience);
   caller_.CloseBy(ReadClock().steady + patience);
 }

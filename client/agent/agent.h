@@ -8,6 +8,7 @@
 // Source: Skep protocol 1.0, sections 6.2, 8 and 13; Skep client library, sections 6 to 8.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -143,6 +144,8 @@ class Agent final : public LinkEvents {
   };
 
   // agent.cc: the life of the connection.
+  void RunLoop();
+  [[nodiscard]] bool RunCaller();
   void Begin();
   void Connect();
   void ConnectIn(const Conditions& conditions);
@@ -253,7 +256,8 @@ class Agent final : public LinkEvents {
   Outcome so_far_;  // what it has come to until now
   bool is_late_ = false;
   bool was_cancelled_ = false;
-  std::thread network_;  // last: it uses all of the above
+  std::atomic<bool> is_short_of_memory_{false};  // on the application's thread
+  std::thread network_;                          // last: it uses all of the above
 };
 
 }  // namespace skep::agent

@@ -57,13 +57,8 @@ std::int64_t UsedAt(const struct stat& facts) {
 }
 
 std::vector<std::string> NamesIn(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    names.push_back(at->path().filename().string());
-  }
-  return names;
+  Result<std::vector<std::string>> names = ListFolder(folder);
+  return names.has_value() ? std::move(names).value() : std::vector<std::string>();
 }
 
 // All of it, at the end of what is there.

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "shared/base/file.h"
+
 namespace skep::agent {
 namespace {
 
@@ -20,12 +22,9 @@ constexpr double kIdleLoad = 0.5;  // for each core
 
 std::vector<fs::path> FoldersIn(const fs::path& folder) {
   std::vector<fs::path> found;
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    found.push_back(at->path());
-  }
-  std::sort(found.begin(), found.end());
+  const auto names = ListFolder(folder.string());
+  if (!names.has_value()) return found;
+  for (const std::string& name : *names) found.push_back(folder / name);
   return found;
 }
 

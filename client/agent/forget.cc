@@ -36,16 +36,11 @@ Status Overwrite(const std::string& path) {
 Status Forget(const Storage& storage) {
   SKEP_TRY(RemoveWithContent(storage.Path("identity/enrolment.json")));
   SKEP_TRY(Overwrite(storage.Path("identity/key.pem")));
-  std::error_code failure;
-  std::vector<std::string> paths;
-  for (fs::directory_iterator at(storage.folder(), failure), end; !failure && at != end;
-       at.increment(failure)) {
-    const std::string name = at->path().filename().string();
-    if (name != "FORMAT" && name != "ledger.jsonl" && name != "lock") {
-      paths.push_back(at->path().string());
-    }
+  SKEP_ASSIGN(const std::vector<std::string> names, ListFolder(storage.folder()));
+  for (const std::string& name : names) {
+    if (name == "FORMAT" || name == "ledger.jsonl" || name == "lock") continue;
+    SKEP_TRY(RemoveWithContent(storage.Path(name)));
   }
-  for (const std::string& path : paths) SKEP_TRY(RemoveWithContent(path));
   return Ok();
 }
 

@@ -81,16 +81,11 @@ Result<PinnedKey> ReadKey(const std::string& path) {
 
 Result<std::vector<PinnedKey>> ReadKeys(const Storage& storage) {
   const std::string folder = SigningFolder(storage);
-  std::vector<std::string> paths;
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    if (at->path().extension() == ".pub") paths.push_back(at->path().string());
-  }
-  std::sort(paths.begin(), paths.end());
+  SKEP_ASSIGN(const std::vector<std::string> names, ListFolder(folder));
   std::vector<PinnedKey> keys;
-  for (const std::string& path : paths) {
-    SKEP_ASSIGN(PinnedKey pinned, ReadKey(path));
+  for (const std::string& name : names) {
+    if (!name.ends_with(".pub")) continue;
+    SKEP_ASSIGN(PinnedKey pinned, ReadKey(folder + "/" + name));
     keys.push_back(pinned);
   }
   if (keys.empty()) return Error{1010, folder + ": no signing key of the aggregator", ""};

@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <list>
+#include <new>
 #include <optional>
 #include <set>
 
@@ -88,13 +89,17 @@ void Loop::Run() {
   state_->context.run();
 }
 
+// Where memory is wanting for it, it is tried again: by the exception that leaves Run.
 void Loop::Stop(Milliseconds patience) {
   if (state_->is_stopping) return;
-  state_->is_stopping = true;
-  asio::co_spawn(state_->context, State::End(state_.get(), patience),
-                 [](const std::exception_ptr& failure) {
-                   SKEP_CHECK(failure == nullptr);  // it calls nothing that throws
+  State* const state = state_.get();
+  asio::co_spawn(state->context, State::End(state, patience),
+                 [state](const std::exception_ptr& failure) {
+                   if (failure == nullptr) return;
+                   state->is_stopping = false;
+                   std::rethrow_exception(failure);
                  });
+  state->is_stopping = true;
 }
 
 // Shared by the owner's Link and by the coroutines, which may outlive it.
@@ -207,7 +212,7 @@ net::Awaitable<Status> ReadFrames(SharedLink link) {
   co_return Error{3001, "connection closed on this side", ""};
 }
 
-net::Awaitable<Status> RunLink(SharedLink link) {
+net::Awaitable<Status> Talk(SharedLink link) {
   // Nothing is told before the constructor of the link has returned.
   co_await asio::post(asio::use_awaitable);
   if (link->is_closing) {
@@ -227,10 +232,33 @@ net::Awaitable<Status> RunLink(SharedLink link) {
   link->tasks.Spawn(SendBodies(link), nullptr, nullptr);
   if (link->events != nullptr && !link->is_closing) link->events->OnOpen();
   Status status = co_await ReadFrames(link);
+  co_return status;
+}
+
+net::Awaitable<void> End(SharedLink link) {
   link->is_closing = true;
   link->has_body.cancel();
-  co_await link->stream->Close(link->setup.limits.linger);
+  if (link->stream != nullptr) co_await link->stream->Close(link->setup.limits.linger);
   co_await link->tasks.Stop(link->setup.limits.linger);
+}
+
+// However the talk ends, also for want of memory: nobody is left behind.
+net::Awaitable<Status> RunLink(SharedLink link) {
+  Status status = Error{9002, "no memory left", ""};
+  try {
+    status = co_await Talk(link);
+  } catch (const std::bad_alloc&) {
+    link->is_closing = true;
+  }
+  bool has_ended = false;
+  while (!has_ended) {
+    try {
+      co_await End(link);
+      has_ended = true;
+    } catch (const std::bad_alloc&) {
+      link->is_closing = true;
+    }
+  }
   co_return status;
 }
 

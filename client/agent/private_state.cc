@@ -46,14 +46,9 @@ Result<client::PrivateTensors> TensorsOf(const Found& found, const model::Layout
   return tensors.front();
 }
 
-std::vector<std::string> FilesIn(const std::string& folder) {
-  std::vector<std::string> paths;
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    paths.push_back(at->path().string());
-  }
-  std::sort(paths.begin(), paths.end());
+Result<std::vector<std::string>> FilesIn(const std::string& folder) {
+  SKEP_ASSIGN(std::vector<std::string> paths, ListFolder(folder));
+  for (std::string& name : paths) name = folder + "/" + name;
   return paths;
 }
 
@@ -73,7 +68,8 @@ Result<PrivateState> GoOnFrom(const Storage& storage, const RunId& run,
                               const std::optional<UpdateId>& last_included,
                               const model::Layout& layout, const std::vector<RunId>& known) {
   PrivateState state;
-  for (const std::string& path : FilesIn(storage.Path(kFolder))) {
+  SKEP_ASSIGN(const std::vector<std::string> paths, FilesIn(storage.Path(kFolder)));
+  for (const std::string& path : paths) {
     const Result<Found> found = ReadFound(path);
     const bool is_ours = found.has_value() && found->run == run;
     const bool is_kept = last_included && fs::path(path).filename() == last_included->Hex();

@@ -44,15 +44,27 @@ Error NotThere(const std::string& folder) {
 
 // Empty, or left by a creation that was interrupted.
 bool HoldsOnlyOurs(const std::string& folder) {
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    const std::string name = at->path().filename().string();
-    if (name != "lock" && name != "FORMAT.partial" && name != "identity" && name != "work") {
-      return false;
-    }
+  const auto names = ListFolder(folder);
+  return names.has_value() &&
+         std::all_of(names->begin(), names->end(), [](const std::string& name) {
+           return name == "lock" || name == "FORMAT.partial" || name == "identity" ||
+                  name == "work";
+         });
+}
+
+// Of regular files, folders within it included. What goes meanwhile is not counted.
+std::uint64_t BytesIn(const std::string& folder) {
+  std::uint64_t sum = 0;
+  const auto names = ListFolder(folder);
+  if (!names.has_value()) return sum;
+  for (const std::string& name : *names) {
+    const std::string path = folder + "/" + name;
+    struct stat facts {};
+    if (::lstat(path.c_str(), &facts) != 0) continue;
+    if (S_ISDIR(facts.st_mode)) sum += BytesIn(path);
+    if (S_ISREG(facts.st_mode)) sum += static_cast<std::uint64_t>(facts.st_size);
   }
-  return !failure;
+  return sum;
 }
 
 std::string FormatText() {
@@ -190,16 +202,7 @@ std::optional<int> Storage::LockedBy() const {
 }
 
 std::uint64_t Storage::BytesUsed() const {
-  std::uint64_t sum = 0;
-  std::error_code failure;
-  for (fs::recursive_directory_iterator at(folder_, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    std::error_code gone;
-    if (!at->is_regular_file(gone) || gone) continue;
-    const std::uint64_t size = at->file_size(gone);
-    if (!gone) sum += size;
-  }
-  return sum;
+  return BytesIn(folder_);
 }
 
 std::uint64_t Storage::BytesFree() const {

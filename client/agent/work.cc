@@ -125,15 +125,10 @@ Status DropUpdate(const Storage& storage, const wire::TaskRef& task) {
 }
 
 Result<Recovered> RecoverUpdate(const Storage& storage) {
-  std::vector<std::string> folders;
-  std::error_code failure;
-  for (fs::directory_iterator at(storage.Path("work"), failure), end; !failure && at != end;
-       at.increment(failure)) {
-    folders.push_back(at->path().string());
-  }
-  std::sort(folders.begin(), folders.end());
+  SKEP_ASSIGN(const std::vector<std::string> names, ListFolder(storage.Path("work")));
   Recovered recovered;
-  for (const std::string& folder : folders) {
+  for (const std::string& name : names) {
+    const std::string folder = storage.Path("work/" + name);
     Result<client::PendingUpdate> update = ReadUpdate(folder);
     if (update.has_value() && !recovered.pending) {
       recovered.pending = std::move(update).value();

@@ -59,7 +59,7 @@ class Service {
   Result<std::optional<Error>> Run(std::optional<Nanoseconds> budget) {
     skep_client_on_outcome(client_, &Service::Hear, this);
     const skep_status started = skep_client_start(client_);
-    if (started != SKEP_OK) return Error{9001, "the client did not start", ""};
+    if (started != SKEP_OK) return Error{9002, "the client did not start", ""};
     signals_.Wait(budget);
     skep_client_stop(client_);
     return ended_by_;

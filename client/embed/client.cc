@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -307,7 +308,19 @@ std::optional<agent::Outcome> Client::TooSoon() const {
                         .retry_after = Milliseconds(next - now)};
 }
 
+// Whatever memory was wanting for: the client can be used again.
 Result<agent::Outcome> Client::Run(bool once, std::uint32_t budget_s) {
+  try {
+    return RunHere(once, budget_s);
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(mutex_);
+    agent_ = nullptr;
+    enrolling_ = nullptr;
+    return Error{9002, "no memory left", ""};
+  }
+}
+
+Result<agent::Outcome> Client::RunHere(bool once, std::uint32_t budget_s) {
   connection_.reset();  // of the run before
   SKEP_TRY(Join(""));
   if (once) {

@@ -75,6 +75,7 @@ class Client {
   skep_status SetHook(Hook<F>& slot, Hook<F> hook);
 
   [[nodiscard]] Result<agent::Outcome> Run(bool once, std::uint32_t budget_s);
+  [[nodiscard]] Result<agent::Outcome> RunHere(bool once, std::uint32_t budget_s);
   [[nodiscard]] Result<agent::AgentSettings> SettingsOf(bool once, std::uint32_t budget_s);
   [[nodiscard]] skep::Status Join(const std::string& name);
   [[nodiscard]] std::optional<agent::Outcome> TooSoon() const;

@@ -29,7 +29,7 @@ constexpr std::array kRows{
     Row{3001, 3099, SKEP_E_NETWORK},    Row{3101, 3199, SKEP_E_AUTH},
     Row{3200, 3499, SKEP_E_PROTOCOL},   Row{4002, 4002, SKEP_E_BUSY},
     Row{4001, 4099, SKEP_E_STORAGE},    Row{5000, 5199, SKEP_E_STORAGE},
-    Row{1010, 1010, SKEP_E_STORAGE},    Row{9001, 9001, SKEP_E_MEMORY},
+    Row{1010, 1010, SKEP_E_STORAGE},    Row{9002, 9002, SKEP_E_MEMORY},
 };
 
 // The peer's pause is in `retry_after`; faults on this side make their own.

@@ -371,6 +371,9 @@ constexpr std::array kDeviceEntries = std::to_array<ErrorEntry>({
      "Correct the data; skep-simulator schema prints the plan's side.", kNone},
     {9001, "internal error", "The program met a state that must not occur.", "A fault of Skep.",
      "Report it with the log line that names the session.", kReconnect, true},
+    {9002, "no memory left", "The process could not get memory, or a thread, from the system.",
+     "A device with little memory; a limit of the process.",
+     "Nothing is lost: the next run goes on. Free memory, or lower max_memory."},
 });
 
 const std::vector<ErrorEntry>& Entries() {

@@ -1,5 +1,6 @@
 #include "shared/base/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
+#include <string_view>
 #include <system_error>
 
 #include "shared/base/try.h"
@@ -145,6 +148,24 @@ Status RemoveWithContent(const std::string& path) {
   if (std::filesystem::remove_all(path, failure) == 0 && !failure) return Ok();
   if (failure) return Error{4001, "cannot remove " + path + ": " + failure.message(), ""};
   return SyncAround(path);
+}
+
+Result<std::vector<std::string>> ListFolder(const std::string& path) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
+  if (folder == nullptr && errno == ENOENT) return names;
+  const auto refused = [&] {
+    return Error{4001, "cannot read the folder " + path + ": " + SystemReason(errno), ""};
+  };
+  if (folder == nullptr) return refused();
+  errno = 0;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    const std::string_view name(entry->d_name);
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  if (errno != 0) return refused();
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 bool Exists(const std::string& path) {

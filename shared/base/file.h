@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "shared/base/bytes.h"
 #include "shared/base/result.h"
@@ -39,6 +40,11 @@ enum class FileMode { kShared, kPrivate };
 // Removes a file, or a folder with everything in it, and syncs the folder around it. What is not
 // there is no error. SKEP-4001.
 [[nodiscard]] Status RemoveWithContent(const std::string& path);
+
+// The names in a folder, sorted; none where it is not there. SKEP-4001. Unlike the iterators of
+// std::filesystem in libstdc++, which end the process, it throws std::bad_alloc where memory is
+// wanting.
+[[nodiscard]] Result<std::vector<std::string>> ListFolder(const std::string& path);
 
 // Whether something has that name, be it a link that leads nowhere. What cannot be looked at is
 // taken as not there: who uses it learns why.

@@ -20,6 +20,7 @@
 #include <exception>
 #include <functional>
 #include <list>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -42,18 +43,23 @@ class TaskGroup {
   TaskGroup& operator=(const TaskGroup&) = delete;
 
   // `stop` is how the task is asked to end (soft); may be empty. `on_end` gets its result, or
-  // SKEP-9001 if an exception left it; it is called once, when the task's frame is gone, and may
-  // start other tasks.
+  // SKEP-9001 if an exception left it (9002: for want of memory); it is called once, when the
+  // task's frame is gone, and may start other tasks.
   void Spawn(Awaitable<Status> task, std::function<void()> stop,
              std::function<void(Status)> on_end) {
     tasks_.emplace_back();
     const auto at = std::prev(tasks_.end());
     at->stop = std::move(stop);
     at->on_end = std::move(on_end);
-    boost::asio::co_spawn(
-        executor_, Run(std::move(task), &*at),
-        boost::asio::bind_cancellation_slot(
-            at->signal.slot(), [this, at](std::exception_ptr failure) { End(at, failure); }));
+    try {
+      boost::asio::co_spawn(
+          executor_, Run(std::move(task), &*at),
+          boost::asio::bind_cancellation_slot(
+              at->signal.slot(), [this, at](std::exception_ptr failure) { End(at, failure); }));
+    } catch (...) {  // for want of memory: it never began
+      tasks_.erase(at);
+      throw;
+    }
   }
 
   [[nodiscard]] std::size_t running() const { return tasks_.size(); }
@@ -114,20 +120,22 @@ class TaskGroup {
 
   void End(Place at, const std::exception_ptr& failure) {
     Status result = at->result.value_or(Error{9001, "a task ended without a result", ""});
-    if (failure) result = Error{9001, "a task ended by an exception: " + Text(failure), ""};
+    if (failure) result = ErrorOf(failure);
     const auto on_end = std::move(at->on_end);
     tasks_.erase(at);
     if (tasks_.empty()) ended_.cancel();
     if (on_end) on_end(std::move(result));
   }
 
-  static std::string Text(const std::exception_ptr& failure) {
+  static Error ErrorOf(const std::exception_ptr& failure) {
     try {
       std::rethrow_exception(failure);
+    } catch (const std::bad_alloc&) {
+      return Error{9002, "no memory left", ""};
     } catch (const std::exception& exception) {
-      return exception.what();
+      return Error{9001, std::string("a task ended by an exception: ") + exception.what(), ""};
     } catch (...) {
-      return "of unknown type";
+      return Error{9001, "a task ended by an exception of unknown type", ""};
     }
   }
 

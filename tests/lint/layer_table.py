@@ -78,7 +78,7 @@ BANNED_HEADERS = ("source_location", "format", "expected", "print", "generator",
 
 _C_HEADERS = """assert byteswap complex ctype cxxabi dirent dlfcn elf endian errno execinfo fcntl fenv float fnmatch
     ftw getopt glob grp inttypes langinfo libgen limits link locale malloc math poll pthread pwd regex sched semaphore
-    setjmp signal spawn stdalign stdarg stdbool stddef stdint stdio stdlib string strings syslog termios time uchar
+    setjmp signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib string strings syslog termios time uchar
     unistd utime wchar wctype""".split()
 # Headers of C, POSIX and C++.
 SYSTEM = re.compile(r"(?:[a-z0-9_]+|(?:sys|linux|arpa)/[a-z0-9_]+\.h|(?:" + "|".join(_C_HEADERS) + r")\.h)$")
