@@ -76,7 +76,8 @@ class Case(unittest.TestCase):
     def end(self, process):
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
 
     def dev_server(self, *words, temporary=None):
         """One that is ready: the join string is there."""
@@ -92,10 +93,12 @@ class Case(unittest.TestCase):
         try:
             said, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
+            texts = []
             for one in (process, *others):
                 one.kill()
-            self.fail("it goes on\n" + "\n---\n".join(f"{one.communicate()[0]}exit {one.returncode}"
-                                                     for one in (process, *others)))
+                said, _ = one.communicate()
+                texts.append(f"{said}exit {one.returncode}")
+            self.fail("it goes on\n" + "\n---\n".join(texts))
         self.assertEqual(process.returncode, code, said)
         return said
 
@@ -226,14 +229,14 @@ class Document(Case):
 
     def follow(self, heading, folder, **changes):
         *first, app = self.commands_of(heading)
-        script = "set -e\n" + "\n".join(first) + "\nwait\n"
+        script = "set -e\n" + "\n".join(first) + "\ntouch goes-on\nwait\n"
         if os.geteuid() == 0:
             self.assertIn("dev-server", script)
             script = script.replace("dev-server", "dev-server --allow-root")
         place = os.path.join(self.folder, folder)
         shell = self.start("bash", "-c", script, variables=environment(**changes))
-        while shell.poll() is None and not (os.path.exists(place + "/join.txt")
-                                            and os.path.getsize(place + "/join.txt") > 0):
+        # Not before the last command's turn: all may be over, and join.txt gone, before the shell has looked for it.
+        while shell.poll() is None and not os.path.exists(place + "/goes-on"):
             try:
                 shell.wait(0.1)
             except subprocess.TimeoutExpired:
