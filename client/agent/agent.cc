@@ -436,6 +436,9 @@ Outcome Agent::TakeOutcome(int code, std::string why, Nanoseconds retry_after) {
   Outcome outcome = std::exchange(so_far_, {});
   outcome.code = code;
   outcome.why = std::move(why);
+  // What was done says more than that there was something.
+  std::string done = std::exchange(contribution_text_, {});
+  if (outcome.has_contributed && code == 0) outcome.why = std::move(done);
   outcome.retry_after = retry_after;
   outcome.is_late = is_late_ && settings_.once;
   outcome.was_cancelled = was_cancelled_;

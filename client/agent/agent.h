@@ -188,6 +188,8 @@ class Agent final : public LinkEvents {
   void Save();
   void SaveNow();
   void Report(const client::Note& note);
+  [[nodiscard]] std::string ContributionText(const wire::TaskRef& task,
+                                             const std::string& before) const;
   void TellContribution(std::optional<Nanoseconds> next);
   void TellProgress(double fraction = -1);
   void TellOutcome(int code, std::string why, Nanoseconds retry_after);
@@ -243,6 +245,7 @@ class Agent final : public LinkEvents {
   std::optional<UpdateId> kept_;  // stored, and taken over by the session
   std::optional<Effort> last_effort_;
   std::optional<wire::TaskRef> contributed_;  // in this step: told with what follows it
+  std::string contribution_text_;             // for the outcome that has it
   Link::Traffic since_entry_;                 // bytes since the last line of the history
   client::SessionState told_state_{};         // of the last progress
   WallMs last_work_ = 0;

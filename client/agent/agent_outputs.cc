@@ -1,6 +1,7 @@
 // What the session wants done: its outputs, one by one, in their order.
 #include <malloc.h>
 
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -187,7 +188,11 @@ void Agent::Do(client::Note& note) {
                      .examples = note.examples,
                      .up = since_entry_.up,
                      .down = since_entry_.down};
-  if (note.kind == Kind::kContributed) entry.outcome = "contributed";
+  if (note.kind == Kind::kContributed) {
+    entry.outcome = "contributed";
+    contribution_text_ =
+        ContributionText(note.task, "downloaded " + AmountText(since_entry_.down) + ", ");
+  }
   if (note.kind == Kind::kRefused) entry.outcome = "refused";
   since_entry_ = {};
   last_work_ = entry.time;
@@ -219,24 +224,30 @@ void Agent::Report(const client::Note& note) {
   }
 }
 
-// "round 12: trained 412 examples in 0.31 s (loss 0.69), uploaded 21 KB, next check-in in 14 m".
-void Agent::TellContribution(std::optional<Nanoseconds> next) {
-  const wire::TaskRef task = *std::exchange(contributed_, std::nullopt);
-  std::string line = RoundText(task) + ": ";
+// "round 12: trained 412 examples in 0.31 s (loss 0.69), uploaded 21 KB"; `before` stands behind
+// the colon.
+std::string Agent::ContributionText(const wire::TaskRef& task, const std::string& before) const {
+  const std::string line = RoundText(task) + ": ";
   if (!last_effort_ || last_effort_->task != task) {
-    line += "an update from before was taken";
-  } else if (task.kind == wire::TaskKind::kEvaluate) {
-    line += fmt::format("evaluated the model in {:.2f} s", last_effort_->seconds);
-  } else {
-    const client::TrainReport& report = last_effort_->report;
-    line +=
-        fmt::format("trained {} examples in {:.2f} s (loss {:.2f}), uploaded {}", report.examples,
-                    last_effort_->seconds, report.loss, AmountText(last_effort_->bytes));
+    return line + "an update from before was taken";
   }
+  if (task.kind == wire::TaskKind::kEvaluate) {
+    return fmt::format("{}{}evaluated the model in {:.2f} s", line, before, last_effort_->seconds);
+  }
+  const client::TrainReport& report = last_effort_->report;
+  // An application's own trainer may keep it to itself.
+  const std::string loss =
+      std::isfinite(report.loss) ? fmt::format(" (loss {:.2f})", report.loss) : "";
+  return fmt::format("{}{}trained {} examples in {:.2f} s{}, uploaded {}", line, before,
+                     report.examples, last_effort_->seconds, loss, AmountText(last_effort_->bytes));
+}
+
+void Agent::TellContribution(std::optional<Nanoseconds> next) {
+  std::string line = ContributionText(*std::exchange(contributed_, std::nullopt), "");
   if (next) line += ", next check-in in " + SpanText(*next);
   log_.Info(std::move(line));
   // One that a Reconnect follows is told by that.
-  if (!next) TellOutcome(0, "one contribution made", {});
+  if (!next) TellOutcome(0, "", {});
 }
 
 void Agent::CountTraffic() {

@@ -37,6 +37,7 @@ int ExitCodeOf(int error_number) {
     case 4012:
     case 5101:
     case 5102:
+    case 5210:
     case 7001:
     case 7402:
     case 7403:

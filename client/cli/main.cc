@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "client/cli/console.h"
+#include "client/cli/dev_server.h"
 #include "client/cli/doctor.h"
 #include "client/cli/explain.h"
 #include "client/cli/forget.h"
 #include "client/cli/join.h"
+#include "client/cli/new_app.h"
 #include "client/cli/run.h"
 #include "client/cli/status.h"
 #include "shared/base/file.h"
@@ -29,6 +31,8 @@ struct Line {
   GlobalOptions global;
   JoinOptions join;
   RunOptions run;
+  NewAppOptions app;
+  DevServerOptions dev;
   std::string topic;
   std::size_t entries = kShownEntries;
   bool is_sure = false;
@@ -63,6 +67,23 @@ void AddData(CLI::App& command, Line& line) {
   command.add_option("--part", line.global.part, "Which part, from 0 (the client number)");
 }
 
+// For people who embed the library.
+void AddDevelopment(CLI::App& app, Line& line) {
+  const GlobalOptions& global = line.global;
+  CLI::App* created = AddCommand(app, line, "new-app", "Make a project with the client library",
+                                 [&] { return RunNewApp(global, line.app); });
+  created->add_option("NAME", line.app.name, "Of the project, its folder and its program")
+      ->required();
+  created->add_flag("--cpp", line.app.is_cpp, "In C++20");
+  created->add_flag("--c", line.app.is_c, "In C11");
+  created->add_flag("--python", line.app.is_python, "In Python 3");
+  CLI::App* dev = AddCommand(app, line, "dev-server", "An aggregator to try an application with",
+                             [&] { return RunDevServer(global, line.dev); });
+  dev->add_option("--join-file", line.dev.join_file, "Where to write the join string");
+  dev->add_option("--rounds", line.dev.rounds, "It ends after so many (3)");
+  dev->add_flag("--allow-root", line.dev.allows_root, "Let root run it");
+}
+
 void AddCommands(CLI::App& app, Line& line) {
   const GlobalOptions& global = line.global;
   CLI::App* join = AddCommand(app, line, "join", "Enrol this device by a join string",
@@ -90,6 +111,7 @@ void AddCommands(CLI::App& app, Line& line) {
              [&] { return RunExplain(global, line.topic); })
       ->add_option("TOPIC", line.topic, "SKEP-nnnn, or a name of client.toml")
       ->required();
+  AddDevelopment(app, line);
   AddCommand(app, line, "version", "The version of this program",
              [&] { return RunVersion(global); });
 }

@@ -64,8 +64,8 @@ boost::json::object JsonOf(const std::string& text) {
 TEST_CASE("help names every command and fits a narrow terminal", "[unit]") {
   const Answer help = Call("--help");
   CHECK(help.code == 0);
-  for (const char* command :
-       {"join", "run", "status", "history", "doctor", "forget", "explain", "version"}) {
+  for (const char* command : {"join", "run", "status", "history", "doctor", "forget", "explain",
+                              "new-app", "dev-server", "version"}) {
     CHECK(help.out.find("\n  " + std::string(command) + " ") != std::string::npos);
     const Answer own = Call(std::string(command) + " --help");
     CHECK(own.code == 0);
@@ -268,6 +268,24 @@ TEST_CASE("run --once contributes and ends with 0; so does doctor", "[unit]") {
   world.server.Stop();
   CHECK(world.aggregator.updates.size() == 1);
   CHECK(Call("run --once" + common).code == 4);
+}
+
+TEST_CASE("what is wrong with a project or a dev-server is said by number, and nothing is made",
+          "[unit]") {
+  for (const auto& [words, number] :
+       {std::pair{"new-app pump", "SKEP-1103"}, std::pair{"new-app pump --c --cpp", "SKEP-1103"},
+        std::pair{"new-app ../pump --c", "SKEP-1102"}, std::pair{"new-app 2pump --c", "SKEP-1102"},
+        std::pair{"new-app test --cpp", "SKEP-1102"},
+        std::pair{"dev-server --rounds 0 --allow-root", "SKEP-1102"},
+        std::pair{"dev-server --json --allow-root", "SKEP-1103"}}) {
+    const Answer answer = Call(words);
+    INFO(words << answer.out << answer.err);
+    CHECK(answer.code == 2);
+    CHECK((answer.out + answer.err).find(std::string(number).substr(5)) != std::string::npos);
+  }
+  for (const char* name : {"pump", "../pump", "2pump", "test"}) {
+    CHECK_FALSE(std::filesystem::exists(name));
+  }
 }
 
 }  // namespace

@@ -44,6 +44,11 @@ TEST_CASE("an application contributes, on its own thread, and hears of it", "[un
   CHECK(device.app.Heard("round 1: trained 16 examples in "));
   REQUIRE(device.app.outcomes.size() == 1);
   CHECK(device.app.outcomes[0].status == SKEP_OK);
+  const std::string message = device.app.outcomes[0].message;
+  CHECK(message.starts_with("round 1: downloaded "));
+  CHECK(message.find(", trained 16 examples in ") != std::string::npos);
+  CHECK(message.find(" (loss ") != std::string::npos);
+  CHECK(message.find("), uploaded ") != std::string::npos);
   const auto has = [&](std::int32_t phase) {
     return std::find(device.app.phases.begin(), device.app.phases.end(), phase) !=
            device.app.phases.end();

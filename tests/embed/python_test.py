@@ -49,6 +49,31 @@ class Case(unittest.TestCase):
         return client
 
 
+class Folders(Case):
+    def test_a_folder_is_looked_at_without_a_client(self):
+        self.assertEqual(skep.status("~/device")["storage_dir"], os.path.expanduser("~/device"))
+        self.assertEqual(skep.history("device"), [])
+
+    def test_a_diagnosis_tells_each_step_and_ends_at_the_first_fault(self):
+        told = []
+        steps = skep.diagnose("device", told.append, require_idle=0)
+        self.assertEqual(steps, [skep.Step("folder", 0, "device", ""),
+                                 skep.Step("tcp", 3001, "cannot reach it", "start it")])
+        self.assertEqual(told, steps)
+
+    def test_what_the_listener_of_a_diagnosis_raises_is_raised_again(self):
+        with self.assertRaisesRegex(ValueError, "folder"):
+            skep.diagnose("device", lambda step: (_ for _ in ()).throw(ValueError(step.name)))
+
+    def test_an_option_that_there_is_not_is_named(self):
+        with self.assertRaisesRegex(TypeError, "'idle'"):
+            skep.diagnose("device", idle=0)
+
+    def test_enrolling_comes_to_an_outcome(self):
+        outcome = self.client().enrol("attic")
+        self.assertEqual((outcome.status, outcome.message), (skep.Status.OK, "joined"))
+
+
 class Loading(unittest.TestCase):
     def test_structures_of_another_size_are_refused(self):
         sizes = dict(skep._SIZES)

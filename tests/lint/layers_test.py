@@ -112,6 +112,12 @@ class ThirdParty(Case):
                 ("examples/embed_cpp/main.cc", "skep/client.hpp")):
             self.accept(path, f"#include <{name}>\n")
 
+    def test_an_example_includes_what_lies_beside_it(self):
+        text = '#include "readings.h"\n'
+        self.accept("examples/pump/main.cc", text, {"examples/pump/readings.h": "#include <vector>\n"})
+        self.refuse("examples/pump/main.cc", text, "layer")
+        self.refuse("client/main.cc", text, "layer", others={"client/readings.h": "#include <vector>\n"})
+
     def test_headers_that_a_compiler_lacks_are_found(self):
         for name in ("source_location", "format", "expected"):
             self.refuse("client/a.cc", f"#include <{name}>\n", "header")

@@ -62,7 +62,7 @@ except ImportError:
     numpy = None
 
 __all__ = ["CAN_PARTIAL", "CAN_PROXIMAL", "Client", "DeviceState", "Error", "LogLevel", "Outcome", "Phase", "Progress",
-           "Status", "Stopped", "Task", "TaskView", "explain", "version"]
+           "Status", "Step", "Stopped", "Task", "TaskView", "diagnose", "explain", "history", "status", "version"]
 
 CAN_PROXIMAL = 1
 CAN_PARTIAL = 2
@@ -155,6 +155,15 @@ class Progress:
     loss: float          # NaN until it is known
 
 
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One step of a diagnosis."""
+    name: str
+    code: int            # the nnnn of SKEP-nnnn, or 0: it is well
+    found: str           # what was found
+    advice: str          # what to do, or ""
+
+
 @dataclasses.dataclass
 class DeviceState:
     """What on_device_state returns; None means unknown, and does not meet a required condition."""
@@ -225,6 +234,7 @@ _StateFn = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(_DeviceState))
 _ProgressFn = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(_Progress))
 _OutcomeFn = ctypes.CFUNCTYPE(None, c_void_p, ctypes.POINTER(_Outcome))
 _LogFn = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
+_StepFn = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int32, c_char_p, c_char_p)
 
 _SIZES = {_Tensor: 40, _Batch: 64, _DeviceState: 16, _DataSource: 40, _Trainer: 32, _Progress: 56, _Options: 120,
           _Outcome: 304}
@@ -234,6 +244,9 @@ _FUNCTIONS = {  # name: (result, arguments)
     "skep_version": (c_char_p, []),
     "skep_status_name": (c_char_p, [c_int32]),
     "skep_explain": (c_char_p, [c_int32]),
+    "skep_status_json": (c_int32, [c_void_p, c_void_p, ctypes.POINTER(c_size_t), c_void_p]),
+    "skep_history_json": (c_int32, [c_void_p, c_void_p, ctypes.POINTER(c_size_t), c_void_p]),
+    "skep_diagnose": (c_int32, [c_void_p, _StepFn, c_void_p]),
     "skep_options_init": (None, [c_void_p, c_size_t]),
     "skep_client_new": (c_int32, [c_void_p, c_void_p, c_void_p, ctypes.POINTER(c_void_p), c_void_p]),
     "skep_client_free": (None, [c_void_p]),
@@ -241,6 +254,7 @@ _FUNCTIONS = {  # name: (result, arguments)
     "skep_client_on_progress": (c_int32, [c_void_p, _ProgressFn, c_void_p]),
     "skep_client_on_outcome": (c_int32, [c_void_p, _OutcomeFn, c_void_p]),
     "skep_client_on_log": (c_int32, [c_void_p, _LogFn, c_void_p]),
+    "skep_client_enrol": (c_int32, [c_void_p, c_char_p, c_void_p]),
     "skep_client_run_once": (c_int32, [c_void_p, c_uint32, c_void_p]),
     "skep_client_start": (c_int32, [c_void_p]),
     "skep_client_stop": (None, [c_void_p]),
@@ -309,6 +323,81 @@ def explain(code: int) -> str | None:
     """What SKEP-nnnn means and what to do about it, or None if there is no such number."""
     found = _lib.skep_explain(code)
     return None if found is None else _text(found)
+
+
+# --- Options, and looking at a folder without a client ---------------------------------------------
+
+
+def _options(values) -> _Options:
+    """The options with these (name, value); None leaves the library's default. Strings live as long as it does."""
+    options = _Options()
+    _lib.skep_options_init(ctypes.byref(options), ctypes.sizeof(options))
+    for name, value in values:
+        if name in ("storage_dir", "policy_json") and value is not None and not isinstance(value, str):
+            value = os.fspath(value) if name == "storage_dir" else json.dumps(value)
+        if name == "storage_dir":
+            value = os.path.expanduser(value)
+        if value is not None:
+            setattr(options, name, os.fsencode(value) if isinstance(value, str) else value)
+    return options
+
+
+def _text_of(get, check):
+    """A text of unknown length, as the ..._json calls give it."""
+    size = c_size_t(0)
+    buffer = ctypes.create_string_buffer(1)
+    status = get(None, ctypes.byref(size))
+    while status == Status.E_BUFFER:  # the text may have grown since it was measured
+        buffer = ctypes.create_string_buffer(size.value)
+        status = get(buffer, ctypes.byref(size))
+    check(status)
+    return buffer.raw[:size.value].decode("utf-8")
+
+
+def _of_folder(get, storage_dir):
+    options = _options([("storage_dir", storage_dir)])
+    why_not = _Outcome(struct_size=ctypes.sizeof(_Outcome))
+
+    def check(status):
+        if status != 0:
+            raise Error(status, why_not.code, _text(why_not.message))
+    return json.loads(_text_of(lambda buffer, size: get(ctypes.byref(options), buffer, size, ctypes.byref(why_not)),
+                               check))
+
+
+def status(storage_dir) -> dict:
+    """What Client.status says of a folder; a client, of this process or another, may be at work in it. Raises Error:
+    Status.E_STORAGE where it is no folder of a client's."""
+    return _of_folder(_lib.skep_status_json, storage_dir)
+
+
+def history(storage_dir) -> list:
+    """What Client.history says of a folder; as status."""
+    return _of_folder(_lib.skep_history_json, storage_dir)["contributions"]
+
+
+def diagnose(storage_dir, tell=None, **options) -> list:
+    """Tries what a check-in needs, one step after the other up to the first that fails; contributes nothing. The Steps;
+    `tell` gets each as it is done. Options are those of skep/skep.h, such as proxy=..., require_idle=0. What `tell`
+    raises is raised again at the end."""
+    steps = []
+    errors = []
+
+    def hear(_, name, code, found, advice):
+        steps.append(Step(_text(name), code, _text(found), _text(advice)))
+        try:
+            if tell is not None and not errors:
+                tell(steps[-1])
+        except BaseException as e:  # must not pass through the library
+            errors.append(e)
+    known = {name for name, _ in _Options._fields_} - {"struct_size", "reserved", "storage_dir"}
+    for name in options:
+        if name not in known:
+            raise TypeError(f"skep_options has no {name!r}; there are {', '.join(sorted(known))}")
+    _lib.skep_diagnose(ctypes.byref(_options([("storage_dir", storage_dir), *options.items()])), _StepFn(hear), None)
+    if errors:
+        raise errors[0]
+    return steps
 
 
 # --- Batches from Python to the library -----------------------------------------------------------
@@ -884,21 +973,14 @@ class Client:
                  min_battery=None, max_cpu=None, max_threads=None, max_memory=None, max_storage=None,
                  max_bytes_per_day=None, max_seconds_per_run=None, min_seconds_between_runs=None, device=None,
                  log_level=None, on_device_state=None, on_progress=None, on_outcome=None, on_log=None):
-        if policy is not None and not isinstance(policy, str):
-            policy = json.dumps(policy)
-        options = _Options()
-        _lib.skep_options_init(ctypes.byref(options), ctypes.sizeof(options))
-        for name, value in (
-                ("join_string", join and join.strip()), ("endpoint", endpoint), ("population", population),
-                ("app_version", app_version), ("storage_dir", os.path.expanduser(os.fspath(storage_dir))),
-                ("policy_json", policy), ("proxy", proxy), ("require_charging", require_charging),
-                ("require_idle", require_idle), ("require_unmetered", require_unmetered), ("min_battery", min_battery),
-                ("max_cpu", max_cpu), ("max_threads", max_threads), ("max_memory", max_memory),
-                ("max_storage", max_storage), ("max_bytes_per_day", max_bytes_per_day),
-                ("max_seconds_per_run", max_seconds_per_run), ("min_seconds_between_runs", min_seconds_between_runs),
-                ("device", device), ("log_level", log_level)):
-            if value is not None:
-                setattr(options, name, os.fsencode(value) if isinstance(value, str) else value)
+        options = _options((
+            ("join_string", join and join.strip()), ("endpoint", endpoint), ("population", population),
+            ("app_version", app_version), ("storage_dir", storage_dir), ("policy_json", policy), ("proxy", proxy),
+            ("require_charging", require_charging), ("require_idle", require_idle),
+            ("require_unmetered", require_unmetered), ("min_battery", min_battery), ("max_cpu", max_cpu),
+            ("max_threads", max_threads), ("max_memory", max_memory), ("max_storage", max_storage),
+            ("max_bytes_per_day", max_bytes_per_day), ("max_seconds_per_run", max_seconds_per_run),
+            ("min_seconds_between_runs", min_seconds_between_runs), ("device", device), ("log_level", log_level)))
         state = _State(data, trainer)
         why_not = _Outcome(struct_size=ctypes.sizeof(_Outcome))
         status = _lib.skep_client_new(ctypes.byref(options), ctypes.byref(state.data_source),
@@ -912,6 +994,15 @@ class Client:
                                ("on_outcome", on_outcome), ("on_log", on_log)):
             if function is not None:
                 setattr(self, name, function)
+
+    def enrol(self, name: str = "") -> Outcome:
+        """Enrols now, by the join string, instead of at the first run. The operator sees `name` beside the device. On
+        the main thread SIGINT and SIGTERM cancel it, as run_once. Status.OK also if it is enrolled already."""
+        handle = self._handle()
+        outcome = _Outcome(struct_size=ctypes.sizeof(_Outcome))
+        with _CancelOnSignal(self.cancel):
+            _lib.skep_client_enrol(handle, os.fsencode(name), ctypes.byref(outcome))
+        return _outcome(outcome)
 
     def run_once(self, budget: float = 600) -> Outcome:
         """One check-in on this thread, for at most `budget` seconds. On the main thread SIGINT (Ctrl-C) and
@@ -990,11 +1081,5 @@ class Client:
             self._check(set_hook(handle, trampoline, None))
 
     def _json(self, get):
-        size = c_size_t(0)
-        buffer = ctypes.create_string_buffer(1)
-        status = get(self._handle(), None, ctypes.byref(size))
-        while status == Status.E_BUFFER:  # the text may have grown since it was measured
-            buffer = ctypes.create_string_buffer(size.value)
-            status = get(self._handle(), buffer, ctypes.byref(size))
-        self._check(status)
-        return json.loads(buffer.raw[:size.value].decode("utf-8"))
+        handle = self._handle()
+        return json.loads(_text_of(lambda buffer, size: get(handle, buffer, size), self._check))
