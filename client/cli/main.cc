@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/cli/check.h"
 #include "client/cli/console.h"
 #include "client/cli/dev_server.h"
 #include "client/cli/doctor.h"
@@ -33,6 +34,7 @@ struct Line {
   RunOptions run;
   NewAppOptions app;
   DevServerOptions dev;
+  CheckOptions check;
   std::string topic;
   std::size_t entries = kShownEntries;
   bool is_sure = false;
@@ -84,6 +86,29 @@ void AddDevelopment(CLI::App& app, Line& line) {
   dev->add_flag("--allow-root", line.dev.allows_root, "Let root run it");
 }
 
+void AddCheck(CLI::App& app, Line& line) {
+  CheckOptions& check = line.check;
+  CLI::App* command = AddCommand(app, line, "check", "Check a program that embeds the library",
+                                 [&line] { return RunCheck(line.global, line.check); });
+  command->add_option("--only", check.only, "Only these checks, as in 1,2,20");
+  command->add_option("--forget-args", check.forget_args, "Arguments that make it forget");
+  command->add_option("--experiment", check.experiment,
+                      "experiment.toml of the program's own data");
+  command->add_option("--max-memory", check.memory, "Its cap (256MiB)");
+  command->add_option("--max-bytes-per-day", check.bytes_per_day, "Its cap");
+  command->add_option("--max-cpu", check.cpu, "Its cap (0.7)")->check(CLI::Range(0.05, 1.0));
+  command->add_option("--max-threads", check.threads, "Its cap (1)")->check(CLI::Range(1U, 64U));
+  command->add_flag("--allow-nondeterministic", check.is_nondeterministic,
+                    "No two updates need be equal");
+  command->add_flag("--on-battery", check.trains_on_battery, "It may train on battery");
+  command->add_flag("--allow-root", check.allows_root, "Let root run the aggregator");
+  // What follows the first word that is none of these belongs to the program, so nothing of it may
+  // be taken for an option of this one.
+  command->add_flag("--json", line.global.is_json, "One JSON object on standard output");
+  command->fallthrough(false)->prefix_command();
+  command->parse_complete_callback([&check, command] { check.words = command->remaining(); });
+}
+
 void AddCommands(CLI::App& app, Line& line) {
   const GlobalOptions& global = line.global;
   CLI::App* join = AddCommand(app, line, "join", "Enrol this device by a join string",
@@ -95,6 +120,7 @@ void AddCommands(CLI::App& app, Line& line) {
                              [&] { return RunRun(global, line.run); });
   run->add_flag("--once", line.run.once, "One check-in");
   run->add_option("--budget", line.run.budget, "Longest time, as in 5m");
+  run->add_option("--join-file", line.run.join_file, "Enrol by it first, unless that is done");
   AddData(*run, line);
   AddCommand(app, line, "status", "What this device is, did last, and waits for",
              [&] { return RunStatus(global); });
@@ -107,6 +133,7 @@ void AddCommands(CLI::App& app, Line& line) {
   AddCommand(app, line, "forget", "Wipe keys, unsent work and history", [&] {
     return RunForget(global, line.is_sure);
   })->add_flag("--yes", line.is_sure, "Do not ask");
+  AddCheck(app, line);
   AddCommand(app, line, "explain", "Explain an error number, a section or a key",
              [&] { return RunExplain(global, line.topic); })
       ->add_option("TOPIC", line.topic, "SKEP-nnnn, or a name of client.toml")

@@ -9,6 +9,10 @@
 #include "client/cli/data_source.h"
 #include "client/cli/settings.h"
 #include "client/cli/signals.h"
+#include "crypto/pki/join_string.h"
+#include "crypto/secret.h"
+#include "shared/base/bytes.h"
+#include "shared/base/file.h"
 #include "shared/base/log.h"
 #include "shared/base/try.h"
 #include "shared/config/value.h"
@@ -106,6 +110,27 @@ int Once(const GlobalOptions& options, skep_client* client, Signals& signals,
   return Succeed(options, {{"outcome", outcome.message}}, "");
 }
 
+// Leaves a device that has an identity as it is, be the file there or not.
+Status EnrolUnlessDone(ClientOptions& settings, const std::string& join_file) {
+  constexpr std::uint64_t kLongestText = 4096;
+  if (const Status enrolled = CheckEnrolled(settings);
+      enrolled.has_value() || enrolled.error().code != 4004) {
+    return enrolled;
+  }
+  SKEP_ASSIGN(Bytes content, ReadFile(join_file, kLongestText, 1010));
+  std::string text(AsText(content));
+  crypto::Wipe(content);
+  const Result<crypto::JoinString> parsed = crypto::ParseJoinString(text);
+  if (parsed.has_value()) settings.SetJoinString(text);
+  crypto::Wipe({reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  if (!parsed.has_value()) return parsed.error();
+  SKEP_ASSIGN(const ClientPtr client, OpenClient(settings, NoData()));
+  skep_outcome outcome{};
+  outcome.struct_size = sizeof outcome;
+  if (skep_client_enrol(client.get(), "", &outcome) != SKEP_OK) return ErrorOf(outcome);
+  return Ok();
+}
+
 Result<int> Run(const GlobalOptions& options, const RunOptions& run,
                 const config::ClientConfig& config) {
   SKEP_TRY(CheckDataSource(config));
@@ -113,7 +138,11 @@ Result<int> Run(const GlobalOptions& options, const RunOptions& run,
   ClientOptions settings(options, config);
   SKEP_ASSIGN(const std::string isa, TrainingIsa(config));
   if (isa != "auto") settings.SetDevice("cpu:" + isa);
-  SKEP_TRY(CheckEnrolled(settings));
+  if (run.join_file.empty()) {
+    SKEP_TRY(CheckEnrolled(settings));
+  } else {
+    SKEP_TRY(EnrolUnlessDone(settings, run.join_file));
+  }
   Log log(LogOptionsOf(options, config));
   FileSource source(config, [&log](int code, const std::string& text) { log.Warning(code, text); });
   Signals signals;  // first: threads of the library inherit what is blocked

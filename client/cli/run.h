@@ -9,7 +9,8 @@ namespace skep::cli {
 
 struct RunOptions {
   bool once = false;
-  std::string budget;  // "5m", or empty
+  std::string budget;     // "5m", or empty
+  std::string join_file;  // to enrol by, or empty
 };
 
 [[nodiscard]] int RunRun(const GlobalOptions& options, const RunOptions& run);

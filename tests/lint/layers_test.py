@@ -105,7 +105,7 @@ class ThirdParty(Case):
                 ("shared/config/a.cc", "toml++/toml.h"), ("shared/model/json_impl.cc", "boost/json/src.hpp"),
                 ("shared/data/a.cc", "zlib.h"), ("kernels/cpu/a.cc", "Eigen/Core"),
                 ("shared/base/sha256.cc", "openssl/sha.h"), ("crypto/a.h", "openssl/evp.h"),
-                ("simulator/main.cc", "CLI/CLI.hpp"), ("shared/base/log.cc", "spdlog/spdlog.h"),
+                ("simulator/main.cc", "CLI/CLI.hpp"), ("shared/base/log_stderr.cc", "spdlog/spdlog.h"),
                 ("shared/wire/a.cc", "shared/wire/messages.pb.h"), ("tests/support/catch.h", "catch2/catch.hpp"),
                 ("tests/shared/a.cc", "Eigen/Core"), ("client/a.cc", "unistd.h"), ("client/a.cc", "vector"),
                 ("kernels/cpu/a.cc", "immintrin.h"), ("client/embed/a.cc", "skep/skep.h"),
