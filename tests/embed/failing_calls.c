@@ -63,15 +63,15 @@ static int is_hit(const char* name, const char* what) {
 
 #define REAL(name) \
   if (real == NULL) *(void**)&real = dlsym(RTLD_NEXT, #name)
-#define GIVE(hit, error, call)      \
-  do {                              \
-    if ((hit) == 1) {               \
-      errno = (error);              \
-      return -1;                    \
-    }                               \
+#define GIVE(hit, error, call)       \
+  do {                               \
+    if ((hit) == 1) {                \
+      errno = (error);               \
+      return -1;                     \
+    }                                \
     __typeof__(call) given = (call); \
-    if ((hit) == 2) raise(SIGKILL); \
-    return given;                   \
+    if ((hit) == 2) raise(SIGKILL);  \
+    return given;                    \
   } while (0)
 
 static int opened(int hit, int fd) {

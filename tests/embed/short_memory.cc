@@ -1,10 +1,11 @@
-// An application whose n-th allocation fails: one check-in over skep/skep.h in a process of its own.
+// An application whose n-th allocation fails: one check-in over skep/skep.h in a process of its
+// own.
 //
 //   short_memory FOLDER N [CHECK_INS]
 //
-// N = 0: none fails; prints how many there were and how many bytes are held behind each tenth of the
-// check-ins. Exit: 0 contributed or had no work, 1 another outcome, 2 no client; dies if an exception
-// leaves the library.
+// N = 0: none fails; prints how many there were and how many bytes are held behind each tenth of
+// the check-ins. Exit: 0 contributed or had no work, 1 another outcome, 2 no client; dies if an
+// exception leaves the library.
 #include <skep/skep.h>
 
 #include <array>

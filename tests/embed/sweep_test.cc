@@ -1,5 +1,5 @@
-// The n-th call of a whole check-in fails, or is the last thing the process does: whatever n is, the
-// next process contributes, the aggregator counts once, and nothing is left behind.
+// The n-th call of a whole check-in fails, or is the last thing the process does: whatever n is,
+// the next process contributes, the aggregator counts once, and nothing is left behind.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,8 +15,8 @@ namespace {
 
 using test::AgentWorld;
 
-// Every n is tried where SKEP_SWEEP says "all"; else each of so many, from another start each time a
-// call is added, so that all of them are met over time.
+// Every n is tried where SKEP_SWEEP says "all"; else each of so many, from another start each time
+// a call is added, so that all of them are met over time.
 constexpr std::size_t kStride = 9;
 
 struct Attempt {
@@ -64,13 +64,13 @@ class Sweep {
   }
 
   static test::Outcome Call(const AgentWorld& world, std::vector<std::string> variables) {
-    return test::RunToEnd({.words = {std::string(SKEP_BINARY_DIR) + "/bin/skep-client", "run", "--once",
-                               "--storage", world.StorageFolder(), "--set", "data.label=y",
-                               "--set", "data.path=" + world.config.data.path, "--set",
-                               "limits.device=cpu"},
-                           .folder = {},
-                           .input = {},
-                           .variables = std::move(variables)});
+    return test::RunToEnd(
+        {.words = {std::string(SKEP_BINARY_DIR) + "/bin/skep-client", "run", "--once", "--storage",
+                   world.StorageFolder(), "--set", "data.label=y", "--set",
+                   "data.path=" + world.config.data.path, "--set", "limits.device=cpu"},
+         .folder = {},
+         .input = {},
+         .variables = std::move(variables)});
   }
 
   Attempt Run(const AgentWorld& world, std::size_t n, const std::string& how) {
