@@ -223,13 +223,25 @@ void Client::TellOutcome(const skep_outcome& outcome) {
   static_cast<void>(told);
 }
 
+// Whatever memory was wanting for: the client can be used again.
+template <class F>
+auto Client::WithMemory(F&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(mutex_);
+    agent_ = nullptr;
+    enrolling_ = nullptr;
+    return Error{9002, "no memory left", ""};
+  }
+}
+
 skep::Status Client::Join(const std::string& name) {
   if (identity_) return Ok();
   if (options_.join_string.empty()) {
     return Error{4004, storage_.folder() + " is not enrolled yet", "give a join_string"};
   }
   SKEP_ASSIGN(const crypto::JoinString join, crypto::ParseJoinString(options_.join_string));
-  SKEP_TRY(net::CheckReachable({join.host, join.port}));
   agent::Loop loop;
   SKEP_TRY(agent::CheckClock(loop.Clock().wall));
   {
@@ -261,7 +273,7 @@ skep_outcome Client::Enrol(const std::string& name) {
   if (const skep::Status begun = Begin(Activity::kRunning); !begun.has_value()) {
     return OutcomeOf(begun.error());
   }
-  const skep::Status joined = Join(name);
+  const skep::Status joined = WithMemory([&] { return Join(name); });
   skep_outcome outcome = joined.has_value() ? OutcomeOf(agent::Outcome{.has_contributed = true})
                                             : OutcomeOf(joined.error());
   End(outcome);
@@ -308,16 +320,8 @@ std::optional<agent::Outcome> Client::TooSoon() const {
                         .retry_after = Milliseconds(next - now)};
 }
 
-// Whatever memory was wanting for: the client can be used again.
 Result<agent::Outcome> Client::Run(bool once, std::uint32_t budget_s) {
-  try {
-    return RunHere(once, budget_s);
-  } catch (const std::bad_alloc&) {
-    const std::lock_guard lock(mutex_);
-    agent_ = nullptr;
-    enrolling_ = nullptr;
-    return Error{9002, "no memory left", ""};
-  }
+  return WithMemory([&] { return RunHere(once, budget_s); });
 }
 
 Result<agent::Outcome> Client::RunHere(bool once, std::uint32_t budget_s) {

@@ -74,6 +74,8 @@ class Client {
   template <class F>
   skep_status SetHook(Hook<F>& slot, Hook<F> hook);
 
+  template <class F>
+  [[nodiscard]] auto WithMemory(F&& work) -> decltype(work());
   [[nodiscard]] Result<agent::Outcome> Run(bool once, std::uint32_t budget_s);
   [[nodiscard]] Result<agent::Outcome> RunHere(bool once, std::uint32_t budget_s);
   [[nodiscard]] Result<agent::AgentSettings> SettingsOf(bool once, std::uint32_t budget_s);
